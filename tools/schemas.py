@@ -1,4 +1,4 @@
-"""Writes src/allotment/api/schemas/ from Kubernetes' own documents: names, types and numbers, and nobody's sentences.
+"""Writes src/allotment/api/schema/documents/ from Kubernetes' own documents: names, types and numbers, and nobody's sentences.
 
     python tools/schemas.py --openapi FOLDER [--openapi FOLDER] --go API --go APIMACHINERY --go APIEXTENSIONS
 
@@ -7,7 +7,7 @@ modules k8s.io/api, k8s.io/apimachinery and k8s.io/apiextensions-apiserver (``go
 their generated.proto says how a field is written in protobuf, their structs' tags say which JSON field that is.
 
 Each Go package gives two files, because readers of one rarely want the other: ``core.v1.fields`` (read by
-``allotment.api.schema``, which describes the form) and ``core.v1.wire`` (read by ``allotment.api.wire``).
+``allotment.api.schema.schema``, which describes the form) and ``core.v1.wire`` (read by ``allotment.api.schema.wire``).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-TARGET = Path(__file__).resolve().parents[1] / "src" / "allotment" / "api" / "schemas"
+TARGET = Path(__file__).resolve().parents[1] / "src" / "allotment" / "api" / "schema" / "documents"
 
 GROUPS = frozenset(
     {

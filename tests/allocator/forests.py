@@ -6,7 +6,7 @@ from functools import cache
 
 from hypothesis import strategies as st
 
-from allotment.api.alpha2 import ResourceInstance, ResourceInstanceGroup
+from allotment.api.semantic import ResourceInstance, ResourceInstanceGroup
 from tests.allocator.trees import group, leaf, split
 
 Situation = tuple[list[ResourceInstance], list[ResourceInstance], list[str]]

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from allotment.allocator.counters import Counters, CounterTable
 from allotment.allocator.held import Held
 from allotment.allocator.locks import Locks
-from allotment.allocator.partition import partition_pools
-from allotment.api.alpha2 import ResourceInstance
+from allotment.allocator.semantic_pools import partition_pools
+from allotment.api.semantic import ResourceInstance
 from tests.allocator.forests import Situation, in_conflict, situations
 from tests.allocator.trees import NODE, at, card, leaf, slice_of
 

@@ -8,16 +8,16 @@ import pytest
 
 from allotment.allocator.held import Held
 from allotment.allocator.outcome import Unsatisfiable
-from allotment.allocator.partition import DEPTH_MAX, Instance, partition_pools
 from allotment.allocator.pool import DeviceID, Pool
+from allotment.allocator.semantic_pools import DEPTH_MAX, Instance, partition_pools
 from allotment.allocator.strategy import BEST_FIT
-from allotment.api.alpha2 import (
+from allotment.api.meta import ObjectMeta
+from allotment.api.quantity import Quantity
+from allotment.api.semantic import (
     NodeResourceSlice,
     NodeResourceSliceSpec,
     ResourceInstance,
 )
-from allotment.api.meta import ObjectMeta
-from allotment.api.quantity import Quantity
 from allotment.api.semver import Version
 from tests.allocator.trees import (
     DRIVER,

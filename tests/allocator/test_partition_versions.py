@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from allotment.allocator.outcome import Unsatisfiable
-from allotment.allocator.partition import WrittenVersion
 from allotment.allocator.pool import DeviceID
 from allotment.allocator.semantic import SemanticBook, allocate_semantic
+from allotment.allocator.semantic_pools import WrittenVersion
 from allotment.api.semver import Version, VersionError
 from tests.allocator.trees import attribute, claim, leaf, node, parameters, request, resource_class, slice_of
 

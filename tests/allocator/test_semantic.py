@@ -8,7 +8,6 @@ from typing import TypeVar
 import pytest
 
 from allotment.allocator.errors import NodeError
-from allotment.allocator.instances import held_ids
 from allotment.allocator.ledger import Ledger
 from allotment.allocator.outcome import Allocated, GaveUp, InvalidInput, Outcome, Unsatisfiable
 from allotment.allocator.semantic import (
@@ -16,8 +15,13 @@ from allotment.allocator.semantic import (
     allocate_semantic,
     semantic_results,
 )
+from allotment.allocator.semantic_holdings import held_ids
 from allotment.allocator.strategy import BEST_FIT, FIRST_FIT
-from allotment.api.alpha2 import (
+from allotment.api.codec import decode, encode
+from allotment.api.core import Node, NodeSelector
+from allotment.api.manifests.manifest import read_manifest
+from allotment.api.meta import ApiStruct
+from allotment.api.semantic import (
     NodeResourceSlice,
     ResourceClaim,
     ResourceClaimParameters,
@@ -25,10 +29,6 @@ from allotment.api.alpha2 import (
     ResourceClassParameters,
     ResourceHandle,
 )
-from allotment.api.codec import decode, encode
-from allotment.api.core import Node, NodeSelector
-from allotment.api.manifest import read_manifest
-from allotment.api.meta import ApiStruct
 from tests.allocator.trees import (
     DRIVER,
     NICS,

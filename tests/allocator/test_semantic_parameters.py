@@ -9,7 +9,8 @@ import pytest
 from allotment.allocator.errors import ClaimError
 from allotment.allocator.outcome import Allocated, InvalidInput
 from allotment.allocator.semantic import SemanticBook, allocate_semantic, semantic_results
-from allotment.api.alpha2 import (
+from allotment.api.meta import ObjectMeta
+from allotment.api.semantic import (
     ResourceClaim,
     ResourceClaimParameters,
     ResourceClaimParametersReference,
@@ -20,7 +21,6 @@ from allotment.api.alpha2 import (
     ResourceFilter,
     ResourceRequest,
 )
-from allotment.api.meta import ObjectMeta
 from tests.allocator.trees import (
     DRIVER,
     NICS,

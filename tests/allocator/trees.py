@@ -9,7 +9,11 @@ from allotment.allocator.outcome import Allocated, Outcome
 from allotment.allocator.pool import DeviceID
 from allotment.allocator.semantic import SemanticBook, allocate_semantic
 from allotment.allocator.strategy import FIRST_FIT
-from allotment.api.alpha2 import (
+from allotment.api.codec import decode
+from allotment.api.core import Node
+from allotment.api.meta import ObjectMeta
+from allotment.api.quantity import Quantity
+from allotment.api.semantic import (
     AllocationResult,
     Attribute,
     AttributeGroup,
@@ -32,10 +36,6 @@ from allotment.api.alpha2 import (
     ResourceInstanceGroup,
     ResourceRequest,
 )
-from allotment.api.codec import decode
-from allotment.api.core import Node
-from allotment.api.meta import ObjectMeta
-from allotment.api.quantity import Quantity
 
 DRIVER = "cards.example.com"
 NICS = "nics.example.com"

@@ -5,7 +5,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from allotment.api.schema import Schema
+from allotment.api.schema.schema import Schema
 
 _TIMES = ("2026-01-02T03:04:05Z", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z")
 _MICRO_TIMES = ("2026-01-02T03:04:05.000600Z", "2026-12-31T23:59:59.999999Z")

@@ -2,9 +2,9 @@
 
 import pytest
 
-from allotment.api import alpha2
+from allotment.api import semantic
 from allotment.api.codec import DecodeError, decode, encode, to_builtins, unknown_fields
-from allotment.api.manifest import read_manifest
+from allotment.api.manifests.manifest import read_manifest
 from allotment.api.quantity import Quantity
 
 CARDS = """
@@ -145,7 +145,7 @@ def test_the_keps_examples_survive_the_round_trip(text: str) -> None:
 
 def test_the_tree_of_instances_is_typed_all_the_way_down() -> None:
     (located,) = read_manifest(CARDS, "kep.yaml")
-    assert isinstance(located.obj, alpha2.NodeResourceSlice)
+    assert isinstance(located.obj, semantic.NodeResourceSlice)
     model = located.obj.spec.partitionable
     assert model is not None
     assert model.common_attributes[1].attributes[0].quantity_value == Quantity.parse("32Gi")
@@ -157,7 +157,7 @@ def test_the_tree_of_instances_is_typed_all_the_way_down() -> None:
 
 def test_allocated_instances_may_be_bare_strings_as_in_the_keps_example() -> None:
     handle = decode(
-        alpha2.SemanticResourceHandle,
+        semantic.SemanticResourceHandle,
         {"nodeName": "worker-1", "partitionable": {"instances": ["gpu-0", {"id": "gpu-1"}]}},
     )
     assert handle.partitionable is not None
@@ -167,7 +167,7 @@ def test_allocated_instances_may_be_bare_strings_as_in_the_keps_example() -> Non
 
 def test_a_bare_string_elsewhere_is_still_wrong() -> None:
     with pytest.raises(DecodeError, match=r"^requests\[0\]: must be an object with fields"):
-        decode(alpha2.ResourceClaimParameters, {"requests": ["gpu-0"]})
+        decode(semantic.ResourceClaimParameters, {"requests": ["gpu-0"]})
 
 
 @pytest.mark.parametrize(
@@ -175,10 +175,10 @@ def test_a_bare_string_elsewhere_is_still_wrong() -> None:
     [("comonAttributesRefs", "commonAttributesRefs"), ("Partitions", "partitions")],
 )
 def test_the_keps_typos_are_reported_not_guessed_at(field: str, guess: str) -> None:
-    assert unknown_fields(alpha2.ResourceInstance, {field: []}) == [f"{field} (did you mean {guess}?)"]
+    assert unknown_fields(semantic.ResourceInstance, {field: []}) == [f"{field} (did you mean {guess}?)"]
 
 
 def test_a_model_that_we_do_not_know_reads_as_none() -> None:
-    spec = decode(alpha2.NodeResourceSliceSpec, {"nodeName": "a", "counters": {}})
+    spec = decode(semantic.NodeResourceSliceSpec, {"nodeName": "a", "counters": {}})
     assert spec.partitionable is None
-    assert unknown_fields(alpha2.NodeResourceSliceSpec, {"counters": {}}) == ["counters"]
+    assert unknown_fields(semantic.NodeResourceSliceSpec, {"counters": {}}) == ["counters"]

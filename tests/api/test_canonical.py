@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.api.canonical import Unreadable, canonical_quantity, canonical_time, is_quantity, is_time
+from allotment.api.schema.canonical import (
+    Unreadable,
+    canonical_quantity,
+    canonical_time,
+    is_quantity,
+    is_time,
+)
 
 
 @pytest.mark.parametrize(

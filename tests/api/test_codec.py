@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from allotment.api import alpha2, core, kinds, resource
+from allotment.api import core, kinds, resource, semantic
 from allotment.api.codec import (
     MAX_UNKNOWN,
     DecodeError,
@@ -22,7 +22,15 @@ from allotment.api.meta import ApiStruct
 from allotment.api.nesting import MAX_DEPTH
 from allotment.api.quantity import Quantity
 from allotment.api.resource import Device, DeviceClass, ResourceClaim, ResourceSlice
-from allotment.api.shape import ListShape, MapShape, QuantityShape, ScalarShape, Shape, StructShape, shape_of
+from allotment.api.schema.shape import (
+    ListShape,
+    MapShape,
+    QuantityShape,
+    ScalarShape,
+    Shape,
+    StructShape,
+    shape_of,
+)
 
 JSON = st.recursive(
     st.none()
@@ -102,7 +110,7 @@ def test_every_known_field_survives_the_round_trip(kind: type[ApiStruct], data: 
 @given(JSON)
 @settings(deadline=None)
 def test_any_json_is_decoded_or_refused_never_a_crash(value: Any) -> None:
-    for kind in (ResourceSlice, ResourceClaim, core.Pod, alpha2.NodeResourceSlice):
+    for kind in (ResourceSlice, ResourceClaim, core.Pod, semantic.NodeResourceSlice):
         for data in (json.dumps(value).encode(), {"spec": value}, {"metadata": value}):
             with suppress(DecodeError):
                 encode(decode(kind, data))
@@ -206,7 +214,7 @@ def test_a_broken_quantity_is_quoted() -> None:
 )
 def test_deep_nesting_is_refused_plainly(opening: str) -> None:
     with pytest.raises(DecodeError, match="nested too deeply"):
-        decode(alpha2.ResourceInstance, opening.encode() * 50_000)
+        decode(semantic.ResourceInstance, opening.encode() * 50_000)
 
 
 def test_deep_values_are_refused_plainly() -> None:
@@ -219,9 +227,9 @@ def test_deep_values_are_refused_plainly() -> None:
     for _ in range(50_000):
         recursive = {"resourceInstances": [{"partitions": [recursive]}]}
     with pytest.raises(DecodeError, match="nested too deeply"):
-        decode(alpha2.ResourceInstanceGroup, recursive)
+        decode(semantic.ResourceInstanceGroup, recursive)
     with pytest.raises(DecodeError, match="nested too deeply"):
-        unknown_fields(alpha2.ResourceInstanceGroup, recursive)
+        unknown_fields(semantic.ResourceInstanceGroup, recursive)
 
 
 def test_text_that_is_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

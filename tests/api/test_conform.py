@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from allotment.api.conform import MAX_REPORTED, conform, duplicate_fields
-from allotment.api.schema import Schema, schema_of
+from allotment.api.schema.conform import MAX_REPORTED, conform, duplicate_fields
+from allotment.api.schema.schema import Schema, schema_of
 from allotment.api.status import BadRequest
 from tests.api.schema_values import ANY_JSON, spoiled, values
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from allotment.api import alpha2, resource
+from allotment.api import resource, semantic
 from allotment.api.codec import decode, to_builtins
 from allotment.api.defaults import with_defaults
 
@@ -96,12 +96,12 @@ CASES: dict[str, tuple[type[Any], dict[str, Any], dict[str, Any]]] = {
     "taint rules": (resource.DeviceTaintRule, rule(), rule(timeAdded=NOW)),
     "classes have none": (resource.DeviceClass, {"spec": {}}, {"spec": {}}),
     "v1alpha2 claims": (
-        alpha2.ResourceClaim,
+        semantic.ResourceClaim,
         {"spec": {"resourceClassName": "a"}},
         {"spec": {"resourceClassName": "a", "allocationMode": "WaitForFirstConsumer"}},
     ),
     "v1alpha2 templates": (
-        alpha2.ResourceClaimTemplate,
+        semantic.ResourceClaimTemplate,
         template({"spec": {"resourceClassName": "a"}}),
         template({"spec": {"resourceClassName": "a", "allocationMode": "WaitForFirstConsumer"}}),
     ),

@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.api.json_lines import LineFinder
-from allotment.api.yaml_values import Path
+from allotment.api.manifests.json_lines import LineFinder
+from allotment.api.manifests.yaml_values import Path
 
 TEXT = """
 

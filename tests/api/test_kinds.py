@@ -2,7 +2,7 @@
 
 import pytest
 
-from allotment.api import alpha2, kinds, resource
+from allotment.api import kinds, resource, semantic
 
 
 @pytest.mark.parametrize("kind", kinds.KINDS.values(), ids=lambda kind: f"{kind.api_version}/{kind.kind}")
@@ -23,7 +23,7 @@ def test_a_claim_is_found_by_its_version() -> None:
     assert v1 is not None
     assert v1.type is resource.ResourceClaim
     assert old is not None
-    assert old.type is alpha2.ResourceClaim
+    assert old.type is semantic.ResourceClaim
 
 
 def test_what_we_do_not_know_is_not_found() -> None:

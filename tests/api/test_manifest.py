@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from allotment.api.codec import ApiError, decode, encode, to_builtins
 from allotment.api.core import Pod
-from allotment.api.manifest import ManifestError, read_manifest
+from allotment.api.manifests.manifest import ManifestError, read_manifest
 from allotment.api.resource import ResourceClaim, ResourceSlice
 from tests.corpus import FOLDER, unavailable
 

@@ -14,7 +14,15 @@ import pytest
 from allotment.api import core, kinds, meta, resource
 from allotment.api.codec import encode
 from allotment.api.meta import ApiStruct
-from allotment.api.shape import ListShape, MapShape, QuantityShape, ScalarShape, Shape, StructShape, shape_of
+from allotment.api.schema.shape import (
+    ListShape,
+    MapShape,
+    QuantityShape,
+    ScalarShape,
+    Shape,
+    StructShape,
+    shape_of,
+)
 from tests.corpus import FOLDER, unavailable
 
 RENAMED = {"ContainerClaim": "ResourceClaim", "PodAffinity": "PodAntiAffinity"}

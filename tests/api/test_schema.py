@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from allotment.api import kinds
-from allotment.api.schema import Schema, builtin_kinds, definition, schema_of
-from allotment.api.shape import ListShape, MapShape, Shape, StructShape, shape_of
+from allotment.api.schema.schema import Schema, builtin_kinds, definition, schema_of
+from allotment.api.schema.shape import ListShape, MapShape, Shape, StructShape, shape_of
 from tests.corpus import FOLDER, unavailable
 
 DOCUMENTS = (

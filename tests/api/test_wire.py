@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from allotment.api.schema import Schema, builtin_kinds, schema_of
-from allotment.api.wire import Field, Message, message_of
+from allotment.api.schema.schema import Schema, builtin_kinds, schema_of
+from allotment.api.schema.wire import Field, Message, message_of
 
 API_VERSIONS = (
     *("v1", "apps/v1", "autoscaling/v1", "batch/v1", "policy/v1", "storage.k8s.io/v1", "node.k8s.io/v1"),

@@ -9,10 +9,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.api import yaml_values
-from allotment.api.document import line_finder, read_documents
-from allotment.api.yaml_scalar import plain
-from allotment.api.yaml_values import Path, TextError
+from allotment.api.manifests import yaml_values
+from allotment.api.manifests.document import line_finder, read_documents
+from allotment.api.manifests.yaml_scalar import plain
+from allotment.api.manifests.yaml_values import Path, TextError
 
 
 def value(text: str) -> Any:
@@ -165,7 +165,7 @@ def test_aliases_of_modest_use_are_fine(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_text_that_is_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("allotment.api.document.MAX_SIZE", 3)
+    monkeypatch.setattr("allotment.api.manifests.document.MAX_SIZE", 3)
     with pytest.raises(TextError, match="split it"):
         read_documents("a: 1")
 

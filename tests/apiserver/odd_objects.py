@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from allotment.api.schema import Schema, schema_of
+from allotment.api.schema.schema import Schema, schema_of
 from allotment.apiserver.registry.resource import Resource
 from allotment.apiserver.store.record import Obj
 from tests.apiserver.registry.kinds.record import NAMESPACE, cases

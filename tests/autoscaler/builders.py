@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from allotment.api import alpha2
+from allotment.api import semantic
 from allotment.api.core import Pod
 from allotment.api.meta import ApiStruct, ObjectMeta
 from allotment.api.resource import DeviceClass, ResourceClaim
@@ -47,7 +47,7 @@ def trees(*names: str, wish: str = WHOLE, shareable: bool | None = None) -> list
     return made
 
 
-def semantic_claim(name: str, mode: str | None = None, ref: str = "p") -> alpha2.ResourceClaim:
+def semantic_claim(name: str, mode: str | None = None, ref: str = "p") -> semantic.ResourceClaim:
     found = tree_claim(name, ref)
     meta = ObjectMeta(name=name, namespace="ns", uid=f"uid-{name}")
     return replace(found, metadata=meta, spec=replace(found.spec, allocation_mode=mode))

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from allotment.api.codec import to_builtins
-from allotment.api.manifest import Located, read_manifest
+from allotment.api.manifests.manifest import Located, read_manifest
 from allotment.api.meta import ApiStruct
 from allotment.autoscaler.catalogue.machine import Machine
 from allotment.autoscaler.scenario.scenario import CheckedScenario, read_scenario

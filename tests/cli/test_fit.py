@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from allotment.api import alpha2
+from allotment.api import semantic
 from allotment.api.core import Node
 from allotment.api.meta import ApiStruct
 from allotment.api.resource import DeviceClass, ResourceClaim, ResourceSlice
@@ -138,7 +138,7 @@ def test_claims_in_the_early_form(allot: Allot) -> None:
 def test_the_early_form_on_a_cluster_that_does_not_have_it(tmp_path: Path) -> None:
     seen = Snapshot({Node: [], ResourceSlice: [], DeviceClass: []})
     with pytest.raises(NoAnswer, match="is of v1alpha2, and no noderesourceslices can be read"):
-        how_many(Shapes({"claim x": alpha2.ResourceClaim()}, ()), seen)
+        how_many(Shapes({"claim x": semantic.ResourceClaim()}, ()), seen)
 
 
 def test_without_a_file_the_next_step_is_told(allot: Allot) -> None:

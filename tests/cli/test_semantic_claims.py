@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from allotment.api import alpha2
+from allotment.api import semantic
 from allotment.api.codec import to_builtins
 from allotment.api.conversion.v1alpha2 import to_v1
 from allotment.api.meta import ApiStruct
@@ -19,15 +19,15 @@ from tests.command_line import Allot
 NATIVE, CARRIED = "v1alpha2", "v1"
 
 
-def given(name: str, node: str, *ids: str) -> alpha2.ResourceClaim:
+def given(name: str, node: str, *ids: str) -> semantic.ResourceClaim:
     """A claim that has these instances."""
-    instances = tuple(alpha2.AllocatedResourceInstance(id=each) for each in ids)
-    result = alpha2.PartitionableAllocationResult(instances=instances)
-    semantic = alpha2.SemanticResourceHandle(node_name=node, partitionable=result)
-    handle = alpha2.ResourceHandle(driver_name=DRIVER, semantic_data=semantic)
-    allocation = alpha2.AllocationResult(resource_handles=(handle,))
+    instances = tuple(semantic.AllocatedResourceInstance(id=each) for each in ids)
+    result = semantic.PartitionableAllocationResult(instances=instances)
+    data = semantic.SemanticResourceHandle(node_name=node, partitionable=result)
+    handle = semantic.ResourceHandle(driver_name=DRIVER, semantic_data=data)
+    allocation = semantic.AllocationResult(resource_handles=(handle,))
     claim = semantic_claim(name)
-    return replace(claim, status=alpha2.ResourceClaimStatus(driver_name=DRIVER, allocation=allocation))
+    return replace(claim, status=semantic.ResourceClaimStatus(driver_name=DRIVER, allocation=allocation))
 
 
 def written(form: str, *objects: ApiStruct) -> str:

@@ -2,10 +2,10 @@
 
 import pytest
 
-from allotment.api.alpha2 import ResourceClass
 from allotment.api.batch import PodGroup
 from allotment.api.meta import ApiStruct
 from allotment.api.resource import DeviceTaintRule
+from allotment.api.semantic import ResourceClass
 from allotment.client.client import Client
 from allotment.client.discovery import AnnouncedResource, Discovery
 from allotment.client.form import ResourcePath

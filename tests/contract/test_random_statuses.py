@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from allotment.api.schema import schema_of
+from allotment.api.schema.schema import schema_of
 from allotment.apiserver.registry import kinds
 from allotment.apiserver.registry.catalogue import found_in
 from allotment.apiserver.registry.resource import Resource

@@ -8,7 +8,7 @@ from importlib.metadata import EntryPoint
 import pytest
 from prometheus_client import CollectorRegistry
 
-from allotment.api.alpha2 import ResourceClaimParameters
+from allotment.api.semantic import ResourceClaimParameters
 from allotment.client.client import Client
 from allotment.client.discovery import AnnouncedResource, Discovery
 from allotment.client.form import ResourcePath

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from allotment.api.schema import Schema
+from allotment.api.schema.schema import Schema
 
 Obj = dict[str, Any]
 

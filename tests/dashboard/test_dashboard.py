@@ -16,7 +16,9 @@ from allotment.apiserver.auth.token_file import digest_of
 from allotment.apiserver.http.app import App
 from allotment.apiserver.http.reply import StreamResponse
 from allotment.apiserver.http.request import Request
-from allotment.dashboard import dashboard, rights, viewing, views, waiting
+from allotment.dashboard import dashboard, rights, waiting
+from allotment.dashboard import event_stream as viewing
+from allotment.dashboard import shared_views as views
 from allotment.dashboard.fleet_view import FleetView
 from allotment.dashboard.rights import Namespaces, Rights
 from tests.apiserver.http.serving import PATIENCE, Reply, Watch

@@ -11,8 +11,8 @@ from allotment.api.codec import decode, to_builtins
 from allotment.autoscaler.catalogue.catalogue_summary import assortment
 from allotment.autoscaler.catalogue.node_claims import claim_of
 from allotment.autoscaler.catalogue.overlays import evaluate
-from allotment.dashboard.choice import MachineChoice
-from allotment.dashboard.choice_document import overlay_document, type_document
+from allotment.dashboard.machine_choice import MachineChoice
+from allotment.dashboard.machine_choice_document import overlay_document, type_document
 from allotment.dashboard.machine_document import TOLD, claims_document, notes
 from allotment.dashboard.rights import Namespaces, Rights
 from allotment.dashboard.source_document import sources_document

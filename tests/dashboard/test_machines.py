@@ -17,7 +17,8 @@ from allotment.apiserver.auth.identity import ADMINISTRATOR, Identity
 from allotment.autoscaler.catalogue.catalogue import Catalogue
 from allotment.autoscaler.catalogue.node_claims import claim_of
 from allotment.daemons import plan_process
-from allotment.dashboard import machine_view, plans, views
+from allotment.dashboard import machine_view, plans
+from allotment.dashboard import shared_views as views
 from allotment.dashboard.dashboard import Dashboard
 from tests.apiserver.http.serving import PATIENCE, Reply, Watch
 from tests.autoscaler.build import Json, catalogue, evaluated, is_type, overlay, pool, type_

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from allotment.allocator.ledger import Ledger, holding
 from allotment.allocator.ledger import LedgerConflict as Twice
-from allotment.api import alpha2
+from allotment.api import semantic
 from allotment.api.batch import PodDisruptionBudget, PodGroup, Queue, VolcanoPodGroup
 from allotment.api.claim_marks import POD_CLAIM_NAME
 from allotment.api.codec import decode, to_builtins
@@ -70,9 +70,9 @@ KINDS: tuple[type[ApiStruct], ...] = (
     Queue,
     PodGroup,
     VolcanoPodGroup,
-    alpha2.ResourceClass,
-    alpha2.ResourceClaimParameters,
-    alpha2.NodeResourceSlice,
+    semantic.ResourceClass,
+    semantic.ResourceClaimParameters,
+    semantic.NodeResourceSlice,
     CSINode,
     StorageClass,
     PersistentVolume,

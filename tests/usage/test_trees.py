@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from allotment.allocator.pool import PoolID
-from allotment.api import alpha2
+from allotment.api import semantic
 from allotment.api.codec import decode, to_builtins
 from allotment.api.conversion.v1alpha2 import to_v1
 from allotment.api.resource import ResourceClaim
@@ -18,19 +18,19 @@ WHOLE, HALF = "card/whole/gpu", "card/parts/half"
 REST = "card/parts/rest/"
 
 
-def tree_claim(name: str, *ids: str) -> alpha2.ResourceClaim:
+def tree_claim(name: str, *ids: str) -> semantic.ResourceClaim:
     """A claim of v1alpha2 that holds these instances."""
-    data = alpha2.SemanticResourceHandle(
+    data = semantic.SemanticResourceHandle(
         node_name=NODE,
-        partitionable=alpha2.PartitionableAllocationResult(
-            instances=tuple(alpha2.AllocatedResourceInstance(id=id) for id in ids)
+        partitionable=semantic.PartitionableAllocationResult(
+            instances=tuple(semantic.AllocatedResourceInstance(id=id) for id in ids)
         ),
     )
-    handle = alpha2.ResourceHandle(driver_name=DRIVER, semantic_data=data)
-    return allocated(claim(name), alpha2.AllocationResult(resource_handles=(handle,)))
+    handle = semantic.ResourceHandle(driver_name=DRIVER, semantic_data=data)
+    return allocated(claim(name), semantic.AllocationResult(resource_handles=(handle,)))
 
 
-def carrier(found: alpha2.ResourceClaim) -> ResourceClaim:
+def carrier(found: semantic.ResourceClaim) -> ResourceClaim:
     return decode(ResourceClaim, to_v1(to_builtins(found)))
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 
-from allotment.api.alpha2 import (
+from allotment.api.quantity import Quantity, QuantityError
+from allotment.api.semantic import (
     PartitionableResourceFilter,
     PartitionableResourceRequest,
     PartitionableResourceRequests,
@@ -17,7 +18,6 @@ from allotment.api.alpha2 import (
     ResourceFilter,
     ResourceRequest,
 )
-from allotment.api.quantity import Quantity, QuantityError
 from allotment.api.semver import Version, VersionError
 from allotment.client.form import Obj
 from allotment.controllers.semantic.translator import Translation, Untranslatable, snapshot

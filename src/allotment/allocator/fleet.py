@@ -18,6 +18,7 @@ from uuid import NAMESPACE_OID, uuid5
 from msgspec.structs import replace
 
 from allotment.allocator.counters import Counters
+from allotment.allocator.demand_view import DemandView, Group
 from allotment.allocator.effort import Effort
 from allotment.allocator.errors import AllocationError
 from allotment.allocator.features import ALL, Features
@@ -30,7 +31,6 @@ from allotment.allocator.result import ShareIDs
 from allotment.allocator.search import DEFAULT_BUDGET
 from allotment.allocator.site import Site, Use
 from allotment.allocator.strategy import FIRST_FIT, in_order
-from allotment.allocator.view import DemandView, Group
 from allotment.api.codec import encode
 from allotment.api.meta import ObjectMeta
 from allotment.api.resource import (

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from allotment.allocator.demand_view import Group
     from allotment.allocator.errors import AllocationError
     from allotment.allocator.matching import Shortage
     from allotment.allocator.problem import Problem
     from allotment.allocator.reasons import NodeReason
     from allotment.allocator.search import DeviceChoice
-    from allotment.allocator.view import Group
     from allotment.api.resource import AllocationResult
 
 

@@ -30,14 +30,14 @@ from allotment.allocator.features import ALL
 from allotment.allocator.held import Held, Holdings
 from allotment.allocator.nodeselector import selects
 from allotment.allocator.outcome import InvalidInput
-from allotment.allocator.partition import Instance, TypedMaps, partition_pools
 from allotment.allocator.pool import DeviceID, PooledDevice
 from allotment.allocator.request import Ask, Book, Demand, RequestDemand, full_name
 from allotment.allocator.search import DEFAULT_BUDGET, Answer, Search
 from allotment.allocator.selector import Criterion, ReadPart
+from allotment.allocator.semantic_pools import Instance, TypedMaps, partition_pools
 from allotment.allocator.site import Site
 from allotment.allocator.strategy import FIRST_FIT, in_order
-from allotment.api import alpha2, resource
+from allotment.api import resource, semantic
 from allotment.cel.errors import CelCompileError, CelNoSuchKey, CelRuntimeError
 from allotment.cel.semantic import compile_semantic
 
@@ -150,10 +150,10 @@ class _Unsuited:
 class SemanticTerms:
     """A claim with all that it refers to, as it was when it was read."""
 
-    claim: alpha2.ResourceClaim
-    resource_class: alpha2.ResourceClass
-    class_parameters: alpha2.ResourceClassParameters | None
-    claim_parameters: alpha2.ResourceClaimParameters
+    claim: semantic.ResourceClaim
+    resource_class: semantic.ResourceClass
+    class_parameters: semantic.ResourceClassParameters | None
+    claim_parameters: semantic.ResourceClaimParameters
 
     @property
     def name(self) -> str:
@@ -209,16 +209,16 @@ class SemanticBook:
 
     def __init__(
         self,
-        classes: Iterable[alpha2.ResourceClass],
-        class_parameters: Iterable[alpha2.ResourceClassParameters] = (),
-        claim_parameters: Iterable[alpha2.ResourceClaimParameters] = (),
+        classes: Iterable[semantic.ResourceClass],
+        class_parameters: Iterable[semantic.ResourceClassParameters] = (),
+        claim_parameters: Iterable[semantic.ResourceClaimParameters] = (),
     ) -> None:
         self._classes = {found.metadata.name: found for found in classes}
         self._class_parameters = _Shelf(class_parameters)
         self._claim_parameters = _Shelf(claim_parameters)
         self._tests: dict[tuple[str, str], Criterion] = {}
 
-    def demand(self, claims: Sequence[alpha2.ResourceClaim]) -> SemanticDemand:
+    def demand(self, claims: Sequence[semantic.ResourceClaim]) -> SemanticDemand:
         """What the claims ask for. Never raises: a claim that makes no sense yields a demand with a fault."""
         terms: list[SemanticTerms] = []
         requests: list[RequestDemand] = []
@@ -234,7 +234,7 @@ class SemanticBook:
             stand_ins, tuple(requests), ((),) * len(claims), _shapes(requests), fault, tuple(terms)
         )
 
-    def _terms(self, claim: alpha2.ResourceClaim) -> SemanticTerms:
+    def _terms(self, claim: semantic.ResourceClaim) -> SemanticTerms:
         owner = f"claim {full_name(claim.metadata)}"
         name = claim.spec.resource_class_name
         found = self._classes.get(name)
@@ -302,28 +302,28 @@ class SemanticBook:
         return test
 
 
-def _any_one(driver: str) -> alpha2.ResourceClaimParameters:
+def _any_one(driver: str) -> semantic.ResourceClaimParameters:
     """What a claim without parameters asks for."""
-    anything = alpha2.PartitionableResourceRequest(selector="true")
-    wish = alpha2.PartitionableResourceRequests(required=(anything,))
-    return alpha2.ResourceClaimParameters(
-        shareable=True, requests=(alpha2.ResourceRequest(driver_name=driver, partitionable=wish),)
+    anything = semantic.PartitionableResourceRequest(selector="true")
+    wish = semantic.PartitionableResourceRequests(required=(anything,))
+    return semantic.ResourceClaimParameters(
+        shareable=True, requests=(semantic.ResourceRequest(driver_name=driver, partitionable=wish),)
     )
 
 
 # --- parameters, by name and by what they were generated from ---
 
-_Parameters = TypeVar("_Parameters", alpha2.ResourceClassParameters, alpha2.ResourceClaimParameters)
-_Reference = alpha2.ResourceClassParametersReference | alpha2.ResourceClaimParametersReference
+_Parameters = TypeVar("_Parameters", semantic.ResourceClassParameters, semantic.ResourceClaimParameters)
+_Reference = semantic.ResourceClassParametersReference | semantic.ResourceClaimParametersReference
 
 
-def _place(parameters: alpha2.ResourceClassParameters | alpha2.ResourceClaimParameters) -> str:
+def _place(parameters: semantic.ResourceClassParameters | semantic.ResourceClaimParameters) -> str:
     return f"{parameters.kind} {full_name(parameters.metadata)}"
 
 
 def _namespace(reference: _Reference) -> str:
     """Of a vendor's object that class parameters stem from; claims and their parameters share one."""
-    if isinstance(reference, alpha2.ResourceClassParametersReference):
+    if isinstance(reference, semantic.ResourceClassParametersReference):
         return reference.namespace or ""
     return ""
 
@@ -335,7 +335,7 @@ class _Shelf(Generic[_Parameters]):
         self._named: dict[tuple[str, str], _Parameters] = {}
         self._generated: dict[tuple[str, str, str, str, str], list[_Parameters]] = {}
         for each in objects:
-            cluster_wide = isinstance(each, alpha2.ResourceClassParameters)
+            cluster_wide = isinstance(each, semantic.ResourceClassParameters)
             namespace = "" if cluster_wide else each.metadata.namespace
             self._named[namespace, each.metadata.name] = each
             if each.generated_from is not None:
@@ -345,7 +345,7 @@ class _Shelf(Generic[_Parameters]):
         """What a class or a claim refers to. Raises ClaimError."""
         kind = (
             "ResourceClassParameters"
-            if isinstance(reference, alpha2.ResourceClassParametersReference)
+            if isinstance(reference, semantic.ResourceClassParametersReference)
             else "ResourceClaimParameters"
         )
         if reference.kind == kind and reference.api_group in GROUPS:
@@ -381,9 +381,9 @@ def _origin(reference: _Reference, namespace: str) -> tuple[str, str, str, str, 
 
 def allocate_semantic(
     node: Node,
-    slices: Iterable[alpha2.NodeResourceSlice],
+    slices: Iterable[semantic.NodeResourceSlice],
     book: SemanticBook,
-    claims: Sequence[alpha2.ResourceClaim],
+    claims: Sequence[semantic.ResourceClaim],
     held: Collection[DeviceID] = (),
     *,
     holdings: Holdings | None = None,
@@ -418,7 +418,7 @@ def allocate_semantic(
     )
 
 
-def semantic_results(demand: SemanticDemand, allocated: Allocated) -> list[alpha2.AllocationResult]:
+def semantic_results(demand: SemanticDemand, allocated: Allocated) -> list[semantic.AllocationResult]:
     """One result per claim, as v1alpha2 writes them: a handle for each driver that instances came from."""
     return [
         _semantic_result(terms, allocated.node, result)
@@ -428,24 +428,24 @@ def semantic_results(demand: SemanticDemand, allocated: Allocated) -> list[alpha
 
 def _semantic_result(
     terms: SemanticTerms, node_name: str, allocation: resource.AllocationResult
-) -> alpha2.AllocationResult:
-    instances: dict[str, list[alpha2.AllocatedResourceInstance]] = {}
+) -> semantic.AllocationResult:
+    instances: dict[str, list[semantic.AllocatedResourceInstance]] = {}
     for given in allocation.devices.results:
-        instances.setdefault(given.driver, []).append(alpha2.AllocatedResourceInstance(id=given.device))
+        instances.setdefault(given.driver, []).append(semantic.AllocatedResourceInstance(id=given.device))
     of_class = terms.class_parameters
     handles = tuple(
-        alpha2.ResourceHandle(
+        semantic.ResourceHandle(
             driver_name=driver,
-            semantic_data=alpha2.SemanticResourceHandle(
+            semantic_data=semantic.SemanticResourceHandle(
                 vendor_class_parameters=of_class.vendor_parameters if of_class is not None else None,
                 vendor_claim_parameters=terms.claim_parameters.vendor_parameters,
                 node_name=node_name,
-                partitionable=alpha2.PartitionableAllocationResult(instances=tuple(mine)),
+                partitionable=semantic.PartitionableAllocationResult(instances=tuple(mine)),
             ),
         )
         for driver, mine in instances.items()
     )
-    return alpha2.AllocationResult(
+    return semantic.AllocationResult(
         resource_handles=handles,
         available_on_nodes=allocation.node_selector,
         shareable=terms.claim_parameters.shareable,

@@ -15,7 +15,6 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from allotment.api.alpha2 import PartitionableResources
 from allotment.api.core import NodeSelectorRequirement, NodeSpec, NodeStatus, Taint
 from allotment.api.meta import ApiStruct, Condition, Int32, ObjectMeta, Time, stated
 from allotment.api.quantity import Quantity
@@ -27,6 +26,7 @@ from allotment.api.resource import (
     DeviceCounterConsumption,
     DeviceTaint,
 )
+from allotment.api.semantic import PartitionableResources
 
 OVERLAY_VERSION = "karpenter.sh/v1alpha1"
 KARPENTER_VERSION = "karpenter.sh/v1"

@@ -22,7 +22,7 @@ import msgspec
 from allotment.api.meta import ApiStruct
 from allotment.api.nesting import MAX_DEPTH, too_deep
 from allotment.api.quantity import Quantity
-from allotment.api.shape import Misfit, shape_of
+from allotment.api.schema.shape import Misfit, shape_of
 
 MAX_SIZE = 64 * 1024 * 1024
 """Bytes of JSON, or characters of a manifest, that we look at."""

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
 
-from allotment.api import alpha2
+from allotment.api import semantic
 from allotment.api.meta import ApiStruct
 from allotment.api.resource import (
     Device,
@@ -69,12 +69,12 @@ def default_taint_rule(rule: DeviceTaintRule, *, now: str) -> DeviceTaintRule:
     return _changed(rule, spec=_changed(rule.spec, taint=_taint(rule.spec.taint, now)))
 
 
-def default_semantic_claim(claim: alpha2.ResourceClaim) -> alpha2.ResourceClaim:
+def default_semantic_claim(claim: semantic.ResourceClaim) -> semantic.ResourceClaim:
     """allocationMode WaitForFirstConsumer."""
     return _changed(claim, spec=_semantic_spec(claim.spec))
 
 
-def default_semantic_template(template: alpha2.ResourceClaimTemplate) -> alpha2.ResourceClaimTemplate:
+def default_semantic_template(template: semantic.ResourceClaimTemplate) -> semantic.ResourceClaimTemplate:
     """As for the claims that will be made of it."""
     return _changed(template, spec=_changed(template.spec, spec=_semantic_spec(template.spec.spec)))
 
@@ -109,7 +109,7 @@ def _taint(taint: DeviceTaint, now: str) -> DeviceTaint:
     return _changed(taint, time_added=taint.time_added or now)
 
 
-def _semantic_spec(spec: alpha2.ResourceClaimSpec) -> alpha2.ResourceClaimSpec:
+def _semantic_spec(spec: semantic.ResourceClaimSpec) -> semantic.ResourceClaimSpec:
     return _changed(spec, allocation_mode=spec.allocation_mode or "WaitForFirstConsumer")
 
 
@@ -132,6 +132,6 @@ _DEFAULTING: Final[dict[type, Callable[[Any, str], Any]]] = {
     ResourceClaimTemplate: lambda obj, now: default_template(obj),
     ResourceSlice: lambda obj, now: default_slice(obj, now=now),
     DeviceTaintRule: lambda obj, now: default_taint_rule(obj, now=now),
-    alpha2.ResourceClaim: lambda obj, now: default_semantic_claim(obj),
-    alpha2.ResourceClaimTemplate: lambda obj, now: default_semantic_template(obj),
+    semantic.ResourceClaim: lambda obj, now: default_semantic_claim(obj),
+    semantic.ResourceClaimTemplate: lambda obj, now: default_semantic_template(obj),
 }

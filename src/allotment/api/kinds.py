@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from allotment.api import alpha2, apps, autoscaling, batch, core, pools, resource, scenario, storage
+from allotment.api import apps, autoscaling, batch, core, pools, resource, scenario, semantic, storage
 from allotment.api.conversion import renamed, v1beta1
 from allotment.api.meta import ApiStruct
 
@@ -77,15 +77,15 @@ def _all_kinds() -> list[Kind]:
         if name != "DeviceTaintRule":  # came with v1beta2
             kinds.append(Kind(v1beta1.API_VERSION, name, type_, plural, namespaced, v1beta1.to_v1))
     semantic_kinds: list[tuple[type[ApiStruct], str, bool]] = [
-        (alpha2.NodeResourceSlice, "noderesourceslices", False),
-        (alpha2.ResourceClass, "resourceclasses", False),
-        (alpha2.ResourceClassParameters, "resourceclassparameters", False),
-        (alpha2.ResourceClaimParameters, "resourceclaimparameters", True),
-        (alpha2.ResourceClaim, "resourceclaims", True),
-        (alpha2.ResourceClaimTemplate, "resourceclaimtemplates", True),
+        (semantic.NodeResourceSlice, "noderesourceslices", False),
+        (semantic.ResourceClass, "resourceclasses", False),
+        (semantic.ResourceClassParameters, "resourceclassparameters", False),
+        (semantic.ResourceClaimParameters, "resourceclaimparameters", True),
+        (semantic.ResourceClaim, "resourceclaims", True),
+        (semantic.ResourceClaimTemplate, "resourceclaimtemplates", True),
     ]
     for type_, plural, namespaced in semantic_kinds:
-        kinds.append(Kind(alpha2.API_VERSION, type_.__name__, type_, plural, namespaced))
+        kinds.append(Kind(semantic.API_VERSION, type_.__name__, type_, plural, namespaced))
     kinds.append(Kind(pools.API_VERSION, "ResourcePool", pools.ResourcePool, "resourcepools", False))
     request = pools.ResourcePoolStatusRequest
     kinds.append(Kind(pools.REQUEST_VERSION, request.__name__, request, "resourcepoolstatusrequests", False))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from allotment.api import alpha2
+from allotment.api import semantic
 from allotment.api.batch import (
     POLICY,
     SCHEDULING,
@@ -64,10 +64,10 @@ PLACES: dict[type[ApiStruct], tuple[ResourcePath, ...]] = {
     **{
         type_: _also(type_, "allotment.dev/v1alpha2")
         for type_ in (
-            alpha2.NodeResourceSlice,
-            alpha2.ResourceClass,
-            alpha2.ResourceClassParameters,
-            alpha2.ResourceClaimParameters,
+            semantic.NodeResourceSlice,
+            semantic.ResourceClass,
+            semantic.ResourceClassParameters,
+            semantic.ResourceClaimParameters,
         )
     },
 }

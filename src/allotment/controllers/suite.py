@@ -18,13 +18,13 @@ from typing import Any, Protocol
 
 from prometheus_client import CollectorRegistry
 
-from allotment.api.alpha2 import NodeResourceSlice, ResourceClass
 from allotment.api.apps import DaemonSet
 from allotment.api.autoscaling import NodeClaim, NodeGroup, NodeOverlay, NodePool
 from allotment.api.batch import PodGroup
 from allotment.api.meta import ApiStruct
 from allotment.api.pools import ResourcePool
 from allotment.api.resource import DeviceTaintRule
+from allotment.api.semantic import NodeResourceSlice, ResourceClass
 from allotment.api.storage import PersistentVolume
 from allotment.autoscaler.catalogue.catalogue import Catalogue
 from allotment.client.client import Client

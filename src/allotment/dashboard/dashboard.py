@@ -29,16 +29,16 @@ from allotment.apiserver.http.request import Request
 from allotment.autoscaler.catalogue.catalogue import Catalogue
 from allotment.client.client import Client
 from allotment.dashboard.census import Census
+from allotment.dashboard.event_stream import Teller, V, Viewing
 from allotment.dashboard.fleet_document import FleetTeller
 from allotment.dashboard.fleet_view import FleetView, device_document
 from allotment.dashboard.machine_document import MachineTeller
 from allotment.dashboard.machine_view import MachineView
 from allotment.dashboard.page import NOT_KEPT, page_files
+from allotment.dashboard.person_view import Viewer
 from allotment.dashboard.plans import Planner, Plans
 from allotment.dashboard.rights import Rights, rights_of
-from allotment.dashboard.view import Viewer
-from allotment.dashboard.viewing import Teller, V, Viewing
-from allotment.dashboard.views import Views
+from allotment.dashboard.shared_views import Views
 
 VIEWERS = 100
 QUESTIONS = 8

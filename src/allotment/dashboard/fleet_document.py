@@ -9,8 +9,8 @@ from allotment.allocator.pool import PoolID
 from allotment.dashboard.census import Census
 from allotment.dashboard.fleet import STATES
 from allotment.dashboard.fleet_view import FleetView
+from allotment.dashboard.person_view import PODS
 from allotment.dashboard.rights import Rights, some
-from allotment.dashboard.view import PODS
 from allotment.dashboard.waiting import waiting
 
 

@@ -8,14 +8,14 @@ from typing import Any
 import msgspec
 
 from allotment.allocator.pool import PoolID
-from allotment.api.alpha2 import NodeResourceSlice
 from allotment.api.pools import ResourcePool
 from allotment.api.resource import Device, DeviceTaintRule, ResourceClaim, ResourceSlice
+from allotment.api.semantic import NodeResourceSlice
 from allotment.client.client import Client
 from allotment.client.informer import Informer
 from allotment.dashboard.fleet import FleetPicture
+from allotment.dashboard.person_view import PersonView
 from allotment.dashboard.rights import Rights
-from allotment.dashboard.view import PersonView
 
 
 class FleetView(PersonView):

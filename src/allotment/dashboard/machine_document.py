@@ -24,13 +24,13 @@ from allotment.autoscaler.catalogue.node_claims import (
     ClaimProgress,
     state_of,
 )
-from allotment.dashboard.choice import MachineChoice, certain_labels
+from allotment.dashboard.cut_text import said
+from allotment.dashboard.machine_choice import MachineChoice, certain_labels
 from allotment.dashboard.machine_view import CHOICE, CLAIMS, SOURCES, MachineView
+from allotment.dashboard.person_view import PODS
 from allotment.dashboard.price import price
 from allotment.dashboard.rights import Rights, some
 from allotment.dashboard.source_document import sources_document
-from allotment.dashboard.view import PODS
-from allotment.dashboard.words import said
 
 TOLD = 200
 """Rows of each list; of more there is the number."""

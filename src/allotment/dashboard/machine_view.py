@@ -15,9 +15,9 @@ from allotment.api.core import Pod
 from allotment.autoscaler.catalogue.catalogue import Catalogue
 from allotment.client.client import Client
 from allotment.client.informer import Informer
-from allotment.dashboard.choice import MachineChoice, choice_of
+from allotment.dashboard.machine_choice import MachineChoice, choice_of
+from allotment.dashboard.person_view import PersonView
 from allotment.dashboard.rights import Rights
-from allotment.dashboard.view import PersonView
 
 SOURCES, CLAIMS, CHOICE = "sources", "claims", "choice"
 """The parts, besides pods: pools and groups; what was asked for; what there is to choose from."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from allotment.api.status import TooManyRequests
 from allotment.apiserver.auth.identity import Identity
-from allotment.dashboard.views import Person, person_of
+from allotment.dashboard.shared_views import Person, person_of
 
 ASKED = 8
 """Plans that are made or wait for that."""

@@ -11,9 +11,9 @@ from allotment.api.autoscaling import NODE_GROUP, NODE_POOL, READY, NodeClaim, N
 from allotment.api.quantity import Quantity
 from allotment.api.validation import validate_node_group, validate_node_pool
 from allotment.autoscaler.catalogue.node_claims import ClaimProgress, state_of
-from allotment.dashboard.choice import MachineChoice
+from allotment.dashboard.cut_text import said
+from allotment.dashboard.machine_choice import MachineChoice
 from allotment.dashboard.price import price
-from allotment.dashboard.words import said
 
 TOLD = 200
 """Of both together; of more there is the number."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from allotment.allocator.carried import carried
 from allotment.allocator.semantic import SemanticBook
-from allotment.api import alpha2
+from allotment.allocator.semantic_carrier import carried
+from allotment.api import semantic
 from allotment.api.resource import ResourceClaim, ResourceSlice
 from allotment.insight.absent import absent
 from allotment.insight.errors import Failure, NoAnswer
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from allotment.usage.allocation import AllocationInfo, AnyClaim
 
 PENDING, ALLOCATED, IN_USE, DELETING = "Pending", "Allocated", "InUse", "Deleting"
-PARAMETERS = (alpha2.ResourceClass, alpha2.ResourceClassParameters, alpha2.ResourceClaimParameters)
+PARAMETERS = (semantic.ResourceClass, semantic.ResourceClassParameters, semantic.ResourceClaimParameters)
 """What claims of v1alpha2 refer to."""
 
 
@@ -114,7 +114,7 @@ def wishes(claim: AnyClaim, book: SemanticBook | None = None) -> list[str]:
     return lines
 
 
-def _instances_wished(claim: alpha2.ResourceClaim, book: SemanticBook | None) -> Iterator[str]:
+def _instances_wished(claim: semantic.ResourceClaim, book: SemanticBook | None) -> Iterator[str]:
     """The class and parameters of a claim of v1alpha2, then each instance that it asks for, with what the class wants of it too."""
     spec = claim.spec
     reference = spec.parameters_ref
@@ -136,12 +136,12 @@ def _instances_wished(claim: alpha2.ResourceClaim, book: SemanticBook | None) ->
 
 def book_of(seen: Snapshot) -> SemanticBook | None:
     """Classes and parameters of v1alpha2 as they are seen; None if they are not."""
-    if not seen.sees(alpha2.ResourceClass):
+    if not seen.sees(semantic.ResourceClass):
         return None
     return SemanticBook(
-        seen.of(alpha2.ResourceClass),
-        seen.of(alpha2.ResourceClassParameters),
-        seen.some(alpha2.ResourceClaimParameters),
+        seen.of(semantic.ResourceClass),
+        seen.of(semantic.ResourceClassParameters),
+        seen.some(semantic.ResourceClaimParameters),
     )
 
 

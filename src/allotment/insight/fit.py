@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from allotment.allocator.semantic import SemanticBook
-from allotment.api import alpha2
+from allotment.api import semantic
 from allotment.api.core import Node
 from allotment.api.meta import ObjectMeta
 from allotment.api.resource import (
@@ -28,7 +28,7 @@ from allotment.insight.manifest_files import read_objects
 from allotment.insight.snapshot import made_up_nodes
 from allotment.insight.usage_document import pool_id_document
 from allotment.usage.remaining import Fits, Remaining, remaining
-from allotment.usage.remaining_instances import remaining_instances
+from allotment.usage.semantic_remaining import remaining_instances
 
 if TYPE_CHECKING:
     from allotment.insight.snapshot import Snapshot
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 Parameters = TypeVar(
     "Parameters",
-    bound=alpha2.ResourceClass | alpha2.ResourceClassParameters | alpha2.ResourceClaimParameters,
+    bound=semantic.ResourceClass | semantic.ResourceClassParameters | semantic.ResourceClaimParameters,
 )
 _WORDS = {"exact": "{}", "atLeast": "at least {}", "atMost": "at most {}", "estimate": "about {}"}
 
@@ -46,16 +46,16 @@ _WORDS = {"exact": "{}", "atLeast": "at least {}", "atMost": "at most {}", "esti
 class Early:
     """What claims in KEP-4381's early form refer to."""
 
-    classes: Sequence[alpha2.ResourceClass] = ()
-    class_parameters: Sequence[alpha2.ResourceClassParameters] = ()
-    claim_parameters: Sequence[alpha2.ResourceClaimParameters] = ()
+    classes: Sequence[semantic.ResourceClass] = ()
+    class_parameters: Sequence[semantic.ResourceClassParameters] = ()
+    claim_parameters: Sequence[semantic.ResourceClaimParameters] = ()
 
     def book(self, seen: Snapshot) -> SemanticBook:
         """Together with what is seen. What came with a claim takes the place of what is."""
         return SemanticBook(
-            _one_each(seen.of(alpha2.ResourceClass), self.classes),
-            _one_each(seen.of(alpha2.ResourceClassParameters), self.class_parameters),
-            _one_each(seen.of(alpha2.ResourceClaimParameters), self.claim_parameters),
+            _one_each(seen.of(semantic.ResourceClass), self.classes),
+            _one_each(seen.of(semantic.ResourceClassParameters), self.class_parameters),
+            _one_each(seen.of(semantic.ResourceClaimParameters), self.claim_parameters),
         )
 
 
@@ -104,7 +104,7 @@ def read_shapes(files: Iterable[str]) -> Shapes:
         if isinstance(template, ResourceClaimTemplate):
             claim = ResourceClaim(metadata=meta, spec=template.spec.spec)
         else:
-            claim = alpha2.ResourceClaim(metadata=meta, spec=template.spec.spec)
+            claim = semantic.ResourceClaim(metadata=meta, spec=template.spec.spec)
         found[f"template {'/'.join(name)}"] = claim
     if not found:
         raise BadInput(["there is no ResourceClaim or ResourceClaimTemplate to fit"], "give one with -f FILE")
@@ -142,10 +142,10 @@ def _more(claim: AnyClaim, shapes: Shapes, seen: Snapshot, nodes: Sequence[Node]
 
 
 def _more_instances(
-    claim: alpha2.ResourceClaim, shapes: Shapes, seen: Snapshot, nodes: Sequence[Node]
+    claim: semantic.ResourceClaim, shapes: Shapes, seen: Snapshot, nodes: Sequence[Node]
 ) -> Remaining:
-    trees = seen.of(alpha2.NodeResourceSlice)
-    if not seen.sees(alpha2.NodeResourceSlice):
+    trees = seen.of(semantic.NodeResourceSlice)
+    if not seen.sees(semantic.NodeResourceSlice):
         raise NoAnswer(
             f"claim {'/'.join(name_of(claim.metadata))} is of v1alpha2, and no noderesourceslices can be read",
             "the server may not have them; else ask for the right to list them",

@@ -17,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from allotment.allocator.pool import PoolID
-from allotment.api import alpha2
+from allotment.api import semantic
 from allotment.api.core import Node
 from allotment.api.pools import ResourcePool
 from allotment.api.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
@@ -38,7 +38,7 @@ from allotment.usage.published import published
 if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct
 
-_COUNTED = (ResourceSlice, alpha2.NodeResourceSlice, DeviceTaintRule, ResourceClaim, Node)
+_COUNTED = (ResourceSlice, semantic.NodeResourceSlice, DeviceTaintRule, ResourceClaim, Node)
 """What usage follows from."""
 _CHECK_SECONDS = 30.0
 _LIST_SECONDS = 5.0

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from allotment.allocator.taint import tainted
-from allotment.api import alpha2
+from allotment.api import semantic
 from allotment.api.apps import DaemonSet
 from allotment.api.core import Namespace, Node, Pod
-from allotment.api.manifest import Located, ManifestError
+from allotment.api.manifests.manifest import Located, ManifestError
+from allotment.api.manifests.preparation import prepared
 from allotment.api.meta import ApiStruct, ObjectMeta
-from allotment.api.preparation import prepared
 from allotment.api.resource import (
     DeviceClass,
     DeviceTaintRule,
@@ -35,8 +35,8 @@ from allotment.scheduler.volumes.storage import KINDS as STORAGE
 Name = tuple[str, str]
 """Namespace and name."""
 
-Claim = ResourceClaim | alpha2.ResourceClaim
-Template = ResourceClaimTemplate | alpha2.ResourceClaimTemplate
+Claim = ResourceClaim | semantic.ResourceClaim
+Template = ResourceClaimTemplate | semantic.ResourceClaimTemplate
 
 
 @dataclass
@@ -51,10 +51,10 @@ class ManifestCluster:
     templates: dict[Name, Template] = field(default_factory=dict)
     pods: list[Pod] = field(default_factory=list)
     daemons: list[DaemonSet] = field(default_factory=list)  # if they are to come to pods
-    node_slices: list[alpha2.NodeResourceSlice] = field(default_factory=list)
-    resource_classes: list[alpha2.ResourceClass] = field(default_factory=list)
-    class_parameters: list[alpha2.ResourceClassParameters] = field(default_factory=list)
-    claim_parameters: list[alpha2.ResourceClaimParameters] = field(default_factory=list)
+    node_slices: list[semantic.NodeResourceSlice] = field(default_factory=list)
+    resource_classes: list[semantic.ResourceClass] = field(default_factory=list)
+    class_parameters: list[semantic.ResourceClassParameters] = field(default_factory=list)
+    claim_parameters: list[semantic.ResourceClaimParameters] = field(default_factory=list)
     volumes: list[ApiStruct] = field(default_factory=list)  # and what provides them
     written: dict[Name, Located] = field(default_factory=dict)  # claims as their authors wrote them
     notes: list[str] = field(default_factory=list)  # what was assumed or left out, for people
@@ -72,17 +72,17 @@ class ManifestCluster:
                 self.classes.append(obj)
             case DeviceTaintRule():
                 self.rules.append(obj)
-            case ResourceClaim() | alpha2.ResourceClaim():
+            case ResourceClaim() | semantic.ResourceClaim():
                 self.claims[name_of(obj.metadata)] = obj
-            case ResourceClaimTemplate() | alpha2.ResourceClaimTemplate():
+            case ResourceClaimTemplate() | semantic.ResourceClaimTemplate():
                 self.templates[name_of(obj.metadata)] = obj
-            case alpha2.NodeResourceSlice():
+            case semantic.NodeResourceSlice():
                 self.node_slices.append(obj)
-            case alpha2.ResourceClass():
+            case semantic.ResourceClass():
                 self.resource_classes.append(obj)
-            case alpha2.ResourceClassParameters():
+            case semantic.ResourceClassParameters():
                 self.class_parameters.append(obj)
-            case alpha2.ResourceClaimParameters():
+            case semantic.ResourceClaimParameters():
                 self.claim_parameters.append(obj)
             case _ if isinstance(obj, STORAGE):
                 self.volumes.append(obj)
@@ -127,7 +127,7 @@ def gather(
         if first is not located:
             again = f"{located.kind} {name[1]} is in {first.source}:{first.line} already"
             complaints.append(located.error("metadata.name", again))
-        if isinstance(obj, ResourceClaim | alpha2.ResourceClaim):
+        if isinstance(obj, ResourceClaim | semantic.ResourceClaim):
             cluster.written[name] = located
     if not lenient:
         complaints += unknown

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from allotment.api.manifest import Located, ManifestError, read_manifest
+from allotment.api.manifests.manifest import Located, ManifestError, read_manifest
 
 MAX_BYTES = 64 * 1024 * 1024
 SUFFIXES = frozenset({".yaml", ".yml", ".json"})

@@ -11,11 +11,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from allotment.api import alpha2
+from allotment.api import semantic
 from allotment.api.apps import DaemonSet
 from allotment.api.batch import PodDisruptionBudget, PodGroup, PriorityClass, VolcanoPodGroup
 from allotment.api.core import Pod, ResourceQuota
-from allotment.api.manifest import Located
+from allotment.api.manifests.manifest import Located
 from allotment.api.meta import ApiStruct
 from allotment.api.resource import DeviceTaintRule, ResourceClaim, ResourceClaimTemplate
 from allotment.api.storage import PersistentVolumeClaim
@@ -97,7 +97,7 @@ def waiting(mine: Sequence[ApiStruct], cluster: Iterable[ApiStruct], *, tainted:
         for each in everything
         if isinstance(
             each,
-            (*KINDS, PodDisruptionBudget, DaemonSet, alpha2.ResourceClaim, alpha2.ResourceClaimTemplate),
+            (*KINDS, PodDisruptionBudget, DaemonSet, semantic.ResourceClaim, semantic.ResourceClaimTemplate),
         )
         and not isinstance(each, Pod)
         and not (tainted and isinstance(each, DeviceTaintRule))
@@ -124,8 +124,8 @@ def _in_namespace(obj: ApiStruct) -> ApiStruct:
         Pod
         | ResourceClaim
         | ResourceClaimTemplate
-        | alpha2.ResourceClaim
-        | alpha2.ResourceClaimTemplate
+        | semantic.ResourceClaim
+        | semantic.ResourceClaimTemplate
         | PodGroup
         | VolcanoPodGroup
         | DaemonSet

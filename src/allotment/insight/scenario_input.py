@@ -10,7 +10,7 @@ from allotment.api.apps import DaemonSet
 from allotment.api.autoscaling import NodeGroup, NodeOverlay, NodePool
 from allotment.api.batch import PodDisruptionBudget
 from allotment.api.core import Node, Pod
-from allotment.api.preparation import prepared
+from allotment.api.manifests.preparation import prepared
 from allotment.api.resource import DeviceTaintRule
 from allotment.autoscaler.simulate.simulation import Simulation, start_simulation
 from allotment.cel.expression_check import check_expression

@@ -15,7 +15,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from allotment.allocator.pool import PoolID
-from allotment.api import alpha2
+from allotment.api import semantic
 from allotment.api.apps import DaemonSet
 from allotment.api.batch import PodDisruptionBudget, PodGroup, PriorityClass, Queue, VolcanoPodGroup
 from allotment.api.core import Namespace, Node, Pod, ResourceQuota
@@ -44,7 +44,7 @@ S = TypeVar("S", bound=ApiStruct)
 Read = Callable[[type[Any], "ResourcePath", str], Awaitable[list[Any]]]
 """Lists a kind at a place, in a namespace or, if that is empty, in all."""
 
-USE = (ResourceSlice, alpha2.NodeResourceSlice, ResourceClaim, DeviceTaintRule, ResourcePool)
+USE = (ResourceSlice, semantic.NodeResourceSlice, ResourceClaim, DeviceTaintRule, ResourcePool)
 """The kinds that tell what is in use."""
 
 GROUPS = (
@@ -65,7 +65,7 @@ _PAGE = 2_500
 _LOSSES = {
     ResourceSlice: "devices are not known, and pools only as their ResourcePools count them",
     DeviceTaintRule: "devices that rules taint are told as if they were not",
-    alpha2.NodeResourceSlice: "devices in KEP-4381's early form are left out",
+    semantic.NodeResourceSlice: "devices in KEP-4381's early form are left out",
     ResourcePool: "what claims hold that you may not see is not known",
     Node: "whether nodes exist and what they reach is not known",
     Pod: "whether the users of claims still run is not known",
@@ -77,7 +77,7 @@ _LOSSES = {
 _PARTLY = (Pod, ResourceClaimTemplate, PodGroup, VolcanoPodGroup, ResourceQuota)
 """Kinds of which those in the caller's own namespaces are of use by themselves."""
 
-_COUNTED = (DeviceTaintRule, alpha2.NodeResourceSlice)
+_COUNTED = (DeviceTaintRule, semantic.NodeResourceSlice)
 """Kinds that ResourcePools take into account: who sees only those misses nothing of these."""
 
 
@@ -118,14 +118,14 @@ class Snapshot:
 
     @property
     def claims(self) -> list[AnyClaim]:
-        return [*self.of(ResourceClaim), *self.of(alpha2.ResourceClaim)]
+        return [*self.of(ResourceClaim), *self.of(semantic.ResourceClaim)]
 
     @cached_property
     def usage(self) -> Usage:
         """Who has what, as far as the caller may know."""
         objects = [
             obj
-            for kind in (ResourceSlice, alpha2.NodeResourceSlice, DeviceTaintRule, Node)
+            for kind in (ResourceSlice, semantic.NodeResourceSlice, DeviceTaintRule, Node)
             for obj in self.of(kind)
         ]
         usage = Usage([*objects, *self.claims], all_claims=self.namespaces is None)
@@ -167,7 +167,7 @@ def look(sight: ClusterSource, kinds: Sequence[type[ApiStruct]]) -> Snapshot:
 def _read(files: Sequence[str]) -> Snapshot:
     """What is saved in files. All claims are taken to be there. Fields that we do not know are no mistakes: a newer server
     may have written them."""
-    from allotment.api.preparation import prepared
+    from allotment.api.manifests.preparation import prepared
     from allotment.cel.expression_check import check_expression
     from allotment.insight.manifest_cluster import gather
     from allotment.insight.manifest_files import Reading, read_objects
@@ -179,11 +179,11 @@ def _read(files: Sequence[str]) -> Snapshot:
     cluster = gather(Reading(others, reading.complaints), check_expression, lenient=True)
     seen = Snapshot({ResourcePool: [each.obj for each in pools]})
     seen.objects[ResourceSlice] = cluster.slices  # tainted already as rules have it
-    seen.objects[alpha2.NodeResourceSlice] = cluster.node_slices
+    seen.objects[semantic.NodeResourceSlice] = cluster.node_slices
     seen.objects[DeviceClass] = cluster.classes
-    seen.objects[alpha2.ResourceClass] = cluster.resource_classes
-    seen.objects[alpha2.ResourceClassParameters] = cluster.class_parameters
-    seen.objects[alpha2.ResourceClaimParameters] = cluster.claim_parameters
+    seen.objects[semantic.ResourceClass] = cluster.resource_classes
+    seen.objects[semantic.ResourceClassParameters] = cluster.class_parameters
+    seen.objects[semantic.ResourceClaimParameters] = cluster.claim_parameters
     for claim in cluster.claims.values():
         seen.objects.setdefault(type(claim), []).append(claim)
     if any(isinstance(each.obj, Node) for each in others):  # else they are made up

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from allotment.allocator.features import ALL, Features
 from allotment.allocator.fleet import Fleet
 from allotment.allocator.taint import tainted
-from allotment.api import alpha2
+from allotment.api import semantic
 from allotment.api.batch import PodDisruptionBudget, PodGroup, PriorityClass, Queue, VolcanoPodGroup
 from allotment.api.core import Namespace, Node, Pod, ResourceQuota
 from allotment.api.meta import ApiStruct
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from allotment.scheduler.devices.scoring import Sizes
     from allotment.scheduler.resource_requests import Amounts
 
-Template = ResourceClaimTemplate | alpha2.ResourceClaimTemplate
+Template = ResourceClaimTemplate | semantic.ResourceClaimTemplate
 DEVICE_CLASS_RESOURCE = "deviceclass.resource.kubernetes.io/"
 """The prefix of the resource name by which every class can be asked for as an extended resource."""
 
@@ -98,13 +98,13 @@ class Cluster:
             Queue: self._queue,
             PodDisruptionBudget: lambda old, new: _keep(self.budgets, old, new),
             ResourceClaimTemplate: lambda old, new: _keep(self.templates, old, new),
-            alpha2.ResourceClaimTemplate: lambda old, new: _keep(self.templates, old, new),
+            semantic.ResourceClaimTemplate: lambda old, new: _keep(self.templates, old, new),
             ResourceQuota: self._quota,
             PriorityClass: lambda old, new: _keep(self.priority_classes, old, new),
-            alpha2.NodeResourceSlice: self._semantic,
-            alpha2.ResourceClass: self._semantic,
-            alpha2.ResourceClassParameters: self._semantic,
-            alpha2.ResourceClaimParameters: self._semantic,
+            semantic.NodeResourceSlice: self._semantic,
+            semantic.ResourceClass: self._semantic,
+            semantic.ResourceClassParameters: self._semantic,
+            semantic.ResourceClaimParameters: self._semantic,
             **dict.fromkeys(storage.KINDS, self.storage.change),
         }
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import asdict
 
-from allotment.api import alpha2
+from allotment.api import semantic
 from allotment.api.batch import PodDisruptionBudget, PodGroup, Queue, VolcanoPodGroup
 from allotment.api.codec import DecodeError, decode, to_builtins
 from allotment.api.core import Namespace, Node, Pod
@@ -42,10 +42,10 @@ _READ: tuple[type[ApiStruct], ...] = (
     PodDisruptionBudget,
     VolcanoPodGroup,
     Queue,
-    alpha2.NodeResourceSlice,
-    alpha2.ResourceClass,
-    alpha2.ResourceClassParameters,
-    alpha2.ResourceClaimParameters,
+    semantic.NodeResourceSlice,
+    semantic.ResourceClass,
+    semantic.ResourceClassParameters,
+    semantic.ResourceClaimParameters,
     *STORAGE,
 )
 _KINDS = {kind.__name__: kind for kind in _READ}

@@ -22,7 +22,7 @@ from allotment.scheduler.obstacles import ClaimName, Knows, Obstacles
 from allotment.scheduler.placement import Attempt, Placer
 
 if TYPE_CHECKING:
-    from allotment.api import alpha2
+    from allotment.api import semantic
     from allotment.api.meta import ApiStruct
     from allotment.api.resource import ResourceClaim
     from allotment.scheduler.cluster import Cluster
@@ -39,7 +39,7 @@ class InquiryAnswer:
     rejections: Mapping[str, Status] = field(default_factory=dict)  # of the nodes that were asked, by name
     claims: Sequence[ResourceClaim] = ()  # of v1, that would have to be allocated together
     short: tuple[str, ...] = ()  # nodes that lack nothing but devices for these claims
-    carried: Sequence[alpha2.ResourceClaim] = ()  # of v1alpha2, likewise
+    carried: Sequence[semantic.ResourceClaim] = ()  # of v1alpha2, likewise
     scarce: tuple[str, ...] = ()  # nodes that lack nothing but instances for those
 
 
@@ -119,7 +119,7 @@ class Inquiry:
             self.cluster.change(new, old)
 
 
-def _carried(attempt: Attempt) -> Sequence[alpha2.ResourceClaim]:
+def _carried(attempt: Attempt) -> Sequence[semantic.ResourceClaim]:
     wants = attempt.cycle.state.get(DEVICES)
     return [each.claim for each in wants.carried] if isinstance(wants, Wants) else []
 

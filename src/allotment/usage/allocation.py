@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from allotment.allocator.carried import carried
-from allotment.allocator.instances import held_ids
 from allotment.allocator.pool import PoolID
-from allotment.api import alpha2
+from allotment.allocator.semantic_carrier import carried
+from allotment.allocator.semantic_holdings import held_ids
+from allotment.api import semantic
 from allotment.api.conversion.v1alpha2 import REQUEST
 from allotment.api.resource import ResourceClaim
 
 if TYPE_CHECKING:
     from allotment.api.quantity import Quantity
 
-AnyClaim = ResourceClaim | alpha2.ResourceClaim
+AnyClaim = ResourceClaim | semantic.ResourceClaim
 
 
 class AllocationInfo(msgspec.Struct, frozen=True, gc=False):
@@ -63,7 +63,7 @@ def held_by(claim: AnyClaim) -> dict[PoolID, Held]:
 
 def _entries(claim: AnyClaim) -> list[tuple[PoolID, str, AllocationInfo]]:
     meta = claim.metadata
-    tree_claim = claim if isinstance(claim, alpha2.ResourceClaim) else carried(claim)
+    tree_claim = claim if isinstance(claim, semantic.ResourceClaim) else carried(claim)
     if tree_claim is not None:
         info = AllocationInfo(meta.namespace, meta.name, meta.uid, REQUEST)
         return [(each.of_pool, each.device, info) for each in held_ids(tree_claim)]

@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING
 
 from allotment.allocator.counters import CounterTable
 from allotment.allocator.features import ALL
-from allotment.allocator.partition import partition_pools
 from allotment.allocator.pool import DeviceID, Pool, PooledDevice, PoolID, reaches, whole_pool
+from allotment.allocator.semantic_pools import partition_pools
 from allotment.allocator.taint import may_taint, tainted
 
 if TYPE_CHECKING:
-    from allotment.api.alpha2 import NodeResourceSlice
     from allotment.api.core import Node
     from allotment.api.resource import DeviceTaintRule, ResourceSlice
+    from allotment.api.semantic import NodeResourceSlice
 
 ALL_SLICES_PRESENT = "AllSlicesPresent"
 SLICES_MISSING = "SlicesMissing"

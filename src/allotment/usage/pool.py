@@ -33,8 +33,8 @@ from allotment.usage.summary import Summary, count
 
 if TYPE_CHECKING:
     from allotment.allocator.pool import PooledDevice
-    from allotment.api.alpha2 import NodeResourceSlice
     from allotment.api.resource import DeviceTaintRule
+    from allotment.api.semantic import NodeResourceSlice
 
 ERRORS_MAX = 10
 ERROR_LENGTH = 256

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from allotment.allocator.allocate import numbered_shares, solve
+from allotment.allocator.demand_view import GAVE_UP, DemandView
 from allotment.allocator.fleet import Fleet, NodePlace
 from allotment.allocator.ledger import Holding
 from allotment.allocator.outcome import Allocated, GaveUp
@@ -27,7 +28,6 @@ from allotment.allocator.pool import DeviceID, PoolID, by_pool
 from allotment.allocator.search import DEFAULT_BUDGET
 from allotment.allocator.strategy import FIRST_FIT
 from allotment.allocator.taint import tainted
-from allotment.allocator.view import GAVE_UP, DemandView
 from allotment.usage.allocation import AllocationInfo, AnyClaim, held_by
 
 if TYPE_CHECKING:

@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from allotment.allocator.demand_view import GAVE_UP
 from allotment.allocator.errors import AllocationError
 from allotment.allocator.request import full_name
 from allotment.allocator.strategy import FIRST_FIT
-from allotment.allocator.view import GAVE_UP
 from allotment.usage.changes import (
     ChangeKind,
     ClaimChange,
@@ -34,9 +34,9 @@ from allotment.usage.changes import (
 )
 
 if TYPE_CHECKING:
+    from allotment.allocator.demand_view import DemandView
     from allotment.allocator.fleet import Fleet
     from allotment.allocator.pool import PoolID
-    from allotment.allocator.view import DemandView
     from allotment.api.resource import Device, DeviceTaint, ResourceClaim
 
 QUESTIONS = 20_000

@@ -20,7 +20,7 @@ from typing import Any
 from allotment.allocator.errors import AllocationError
 from allotment.allocator.pool import PoolID
 from allotment.allocator.taint import may_taint
-from allotment.api import alpha2
+from allotment.api import semantic
 from allotment.api.core import Node
 from allotment.api.meta import ApiStruct, ObjectMeta
 from allotment.api.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
@@ -46,7 +46,7 @@ class _Record:
     """All that is known of one pool."""
 
     slices: dict[str, ResourceSlice] = field(default_factory=dict)
-    trees: dict[str, alpha2.NodeResourceSlice] = field(default_factory=dict)
+    trees: dict[str, semantic.NodeResourceSlice] = field(default_factory=dict)
     held: dict[str, Held] = field(default_factory=dict)  # by claim
     inventory: Inventory | None = None  # of slices; trees are put together anew, as use bears on them
     usage: PoolUsage | None = None
@@ -88,9 +88,9 @@ class Usage:
         """
         shown = new if new is not None else old
         match shown:
-            case ResourceSlice() | alpha2.NodeResourceSlice():
+            case ResourceSlice() | semantic.NodeResourceSlice():
                 self._slice(shown, gone=new is None)
-            case ResourceClaim() | alpha2.ResourceClaim():
+            case ResourceClaim() | semantic.ResourceClaim():
                 self._claim(_key(shown.metadata), held_by(shown) if new is not None else {})
             case DeviceTaintRule():
                 self._rule(shown, gone=new is None)
@@ -113,7 +113,7 @@ class Usage:
         if id in self._records:
             self._touch(id)
 
-    def _slice(self, slice: ResourceSlice | alpha2.NodeResourceSlice, *, gone: bool) -> None:
+    def _slice(self, slice: ResourceSlice | semantic.NodeResourceSlice, *, gone: bool) -> None:
         key = (type(slice), slice.metadata.name)
         id, before = _pool_of(slice), self._home.get(key)
         if before is not None:
@@ -273,11 +273,11 @@ def _key(claim: ObjectMeta) -> str:
     return f"{claim.namespace}/{claim.name}"
 
 
-def _pool_of(slice: ResourceSlice | alpha2.NodeResourceSlice) -> PoolID:
+def _pool_of(slice: ResourceSlice | semantic.NodeResourceSlice) -> PoolID:
     if isinstance(slice, ResourceSlice):
         return PoolID(slice.spec.driver, slice.spec.pool.name)
     return PoolID(slice.spec.driver_name, slice.spec.node_name)
 
 
-def _shelf(record: _Record, slice: ResourceSlice | alpha2.NodeResourceSlice) -> dict[str, Any]:
+def _shelf(record: _Record, slice: ResourceSlice | semantic.NodeResourceSlice) -> dict[str, Any]:
     return record.slices if isinstance(slice, ResourceSlice) else record.trees

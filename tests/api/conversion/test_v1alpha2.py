@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.api import alpha2, resource
+from allotment.api import resource, semantic
 from allotment.api.codec import decode, to_builtins
 from allotment.api.conversion.v1alpha2 import (
     CARRIER,
@@ -188,7 +188,7 @@ def test_a_v1_claim_shows_what_v1alpha2_has_words_for() -> None:
     assert shown["apiVersion"] == "resource.k8s.io/v1alpha2"
     assert shown["spec"] == {"resourceClassName": "gpu.example.com", "allocationMode": "WaitForFirstConsumer"}
     assert shown["status"]["reservedFor"] == STATUS["reservedFor"]
-    typed = decode(alpha2.ResourceClaim, shown)
+    typed = decode(semantic.ResourceClaim, shown)
     assert typed.status.allocation is not None
     assert [handle.driver_name for handle in typed.status.allocation.resource_handles] == [
         "gpu.example.com",
@@ -226,4 +226,4 @@ def test_annotations_of_ours_are_seen_in_one_version_only() -> None:
 
 def test_the_typed_forms_read_both() -> None:
     claim = semantic_claim(PARAMETERS, {"allocation": allocation("a", shareable=True), "driverName": "d"})
-    assert to_builtins(decode(alpha2.ResourceClaim, from_v1(to_v1(claim)))) == claim
+    assert to_builtins(decode(semantic.ResourceClaim, from_v1(to_v1(claim)))) == claim

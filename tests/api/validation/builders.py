@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from allotment.api import alpha2, resource
+from allotment.api import resource, semantic
 from allotment.api.codec import decode
 from allotment.api.fields import FieldError
 from allotment.api.validation import CheckedExpression, ExpressionUse
@@ -84,10 +84,10 @@ def opaque(**fields: Any) -> Json:
     return {"opaque": without_none({"driver": "gpu.example.com", "parameters": {"a": 1}} | fields)}
 
 
-def node_slice(**spec: Any) -> alpha2.NodeResourceSlice:
+def node_slice(**spec: Any) -> semantic.NodeResourceSlice:
     sound: Json = {"nodeName": "node-1", "driverName": "cards.example.com", "partitionable": {}}
-    return decode(alpha2.NodeResourceSlice, {"metadata": {"name": "n"}, "spec": without_none(sound | spec)})
+    return decode(semantic.NodeResourceSlice, {"metadata": {"name": "n"}, "spec": without_none(sound | spec)})
 
 
-def with_instances(*instances: Json, **partitionable: Any) -> alpha2.NodeResourceSlice:
+def with_instances(*instances: Json, **partitionable: Any) -> semantic.NodeResourceSlice:
     return node_slice(partitionable={"resourceInstances": list(instances), **partitionable})

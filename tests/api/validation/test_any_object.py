@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from allotment.api import alpha2, pools, resource
+from allotment.api import pools, resource, semantic
 from allotment.api.codec import DecodeError, decode
 from allotment.api.defaults import with_defaults
 from allotment.api.meta import ApiStruct
@@ -23,12 +23,12 @@ KINDS = (
     resource.ResourceClaimTemplate,
     resource.DeviceClass,
     resource.DeviceTaintRule,
-    alpha2.NodeResourceSlice,
-    alpha2.ResourceClass,
-    alpha2.ResourceClassParameters,
-    alpha2.ResourceClaimParameters,
-    alpha2.ResourceClaim,
-    alpha2.ResourceClaimTemplate,
+    semantic.NodeResourceSlice,
+    semantic.ResourceClass,
+    semantic.ResourceClassParameters,
+    semantic.ResourceClaimParameters,
+    semantic.ResourceClaim,
+    semantic.ResourceClaimTemplate,
     pools.ResourcePool,
     pools.ResourcePoolStatusRequest,
 )

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from allotment.api.schema import schema_of
+from allotment.api.schema.schema import schema_of
 from allotment.apiserver.auth.identity import Identity
 from allotment.apiserver.http.deadline import Deadlines
 from allotment.apiserver.http.priority import LEVELS, WORKLOAD, place_of

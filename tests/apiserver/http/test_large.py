@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from allotment.api.conform import conform
 from allotment.api.fields import MOST_ERRORS
-from allotment.api.schema import schema_of
+from allotment.api.schema.conform import conform
+from allotment.api.schema.schema import schema_of
 from allotment.api.validation.pod import validate_pod
 from allotment.apiserver.auth.rule import Rule, uncovered
 from allotment.apiserver.http.request import MAX_BODY, MAX_VALUES

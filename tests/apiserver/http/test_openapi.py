@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from allotment.api.schema import SCALARS, Schema
+from allotment.api.schema.schema import SCALARS, Schema
 from allotment.apiserver.http.openapi import Documents, build
 from allotment.apiserver.registry.resource import ActionResult, Resource, ServedVersion, SubresourceAction
 from allotment.apiserver.registry.review import Review

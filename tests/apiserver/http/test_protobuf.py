@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.api.conform import conform
-from allotment.api.schema import schema_of
+from allotment.api.schema.conform import conform
+from allotment.api.schema.schema import schema_of
 from allotment.api.status import BadRequest
 from allotment.apiserver.http.protobuf import MAGIC, decode_protobuf
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from allotment.api.schema import Schema
+from allotment.api.schema.schema import Schema
 
 
 def scalar(type_: str = "string", default: Any = None) -> Schema:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.api.schema import Schema, schema_of
+from allotment.api.schema.schema import Schema, schema_of
 from allotment.api.status import BadRequest, Conflict, Invalid, StatusError
 from allotment.apiserver.patch.apply import LAST_APPLIED, apply
 from allotment.apiserver.patch.comparison import compare, fields_of

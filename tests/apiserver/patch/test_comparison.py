@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from allotment.api.schema import Schema, schema_of
+from allotment.api.schema.schema import Schema, schema_of
 from allotment.apiserver.patch.comparison import (
     blank,
     brought,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.api.schema import Schema, schema_of
+from allotment.api.schema.schema import Schema, schema_of
 from allotment.apiserver.patch.comparison import compare
 from allotment.apiserver.patch.fieldset import EMPTY, FieldSet, told
 from allotment.apiserver.patch.managed import (

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.api.schema import schema_of
+from allotment.api.schema.schema import schema_of
 from allotment.api.status import BadRequest, Invalid, StatusError
 from allotment.apiserver.patch.strategic import strategic_merge
 from tests.apiserver.patch.schemas import POD

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from allotment.api.schema import schema_of
+from allotment.api.schema.schema import schema_of
 from allotment.api.status import Invalid
 from allotment.apiserver.auth.identity import ADMINISTRATOR
 from allotment.apiserver.registry.body import accepted

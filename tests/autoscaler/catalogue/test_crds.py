@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from allotment.api.schema import Schema
-from allotment.api.struct_schema import own_schema
+from allotment.api.schema.schema import Schema
+from allotment.api.schema.struct_schema import own_schema
 
 DEFINITIONS = yaml.safe_load((files("allotment.autoscaler") / "crds.yaml").read_text())["items"]
 NATIVE = {each["spec"]["names"]["kind"]: each["spec"] for each in DEFINITIONS}

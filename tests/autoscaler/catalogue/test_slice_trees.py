@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from allotment.api.alpha2 import NodeResourceSlice
 from allotment.api.autoscaling import DynamicResources
 from allotment.api.codec import decode, to_builtins
 from allotment.api.core import Pod
 from allotment.api.fields import FieldPath
 from allotment.api.meta import ApiStruct
+from allotment.api.semantic import NodeResourceSlice
 from allotment.api.validation.dynamic_resources import check_dynamic_resources
 from allotment.autoscaler.catalogue.machine import trees_of
 from allotment.autoscaler.catalogue.overlays import evaluate

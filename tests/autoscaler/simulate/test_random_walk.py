@@ -21,7 +21,7 @@ from allotment.api.resource import ResourceClaim, ResourceSlice
 from allotment.autoscaler.errors import SimulationError
 from allotment.autoscaler.simulate.forkable_cluster import Slice
 from allotment.autoscaler.simulate.simulation import Simulation, start_simulation
-from allotment.scheduler.devices.carried_claim import carried, carried_holdings
+from allotment.scheduler.devices.semantic_claim import carried, carried_holdings
 from tests.allocator import build
 from tests.allocator.build import device, mine
 from tests.allocator.trees import card, leaf, parameters, resource_class, slice_of

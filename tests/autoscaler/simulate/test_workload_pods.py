@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from allotment.api.manifest import read_manifest
+from allotment.api.manifests.manifest import read_manifest
 from allotment.autoscaler.simulate.workload_pods import Workload, WorkloadID, like, owners_of, workload_of
 from tests.autoscaler.scenario.test_scenario_run import replica
 from tests.autoscaler.scenarios import workload

@@ -13,7 +13,6 @@ import yaml
 from prometheus_client import CollectorRegistry
 
 from allotment.allocator.pool import PoolID
-from allotment.api.alpha2 import NodeResourceSlice
 from allotment.api.codec import decode
 from allotment.api.pools import (
     ResourcePool,
@@ -22,6 +21,7 @@ from allotment.api.pools import (
     ResourcePoolStatusRequest,
 )
 from allotment.api.resource import DeviceTaintRule, ResourceSlice
+from allotment.api.semantic import NodeResourceSlice
 from allotment.api.status import Invalid
 from allotment.client.form import Obj, resource_of
 from allotment.controllers.controller import Again

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from allotment.allocator.outcome import Allocated
 from allotment.allocator.semantic import SemanticBook, allocate_semantic
-from allotment.api import alpha2, codec
+from allotment.api import codec, semantic
 from allotment.api.core import Node, Pod
 from allotment.api.meta import ObjectMeta
 from allotment.apiserver.auth.identity import Identity
@@ -208,14 +208,14 @@ def test_a_vendors_objects_become_parameters_that_claims_find(tmp_path: Path) ->
 async def check_found(cluster: Cluster, of_claim: Obj, of_class: Obj) -> None:
     """The allocator finds both by what they were generated from, and gives what the seed's corrected example gives."""
     claims = cluster.admin.plain(ALPHA, "resourceclaims")
-    claim = codec.decode(alpha2.ResourceClaim, await claims.get("two-small-cards", "user-namespace"))
+    claim = codec.decode(semantic.ResourceClaim, await claims.get("two-small-cards", "user-namespace"))
     book = SemanticBook(
-        [codec.decode(alpha2.ResourceClass, documents("ResourceClass")[0])],
-        [codec.decode(alpha2.ResourceClassParameters, of_class)],
-        [codec.decode(alpha2.ResourceClaimParameters, of_claim)],
+        [codec.decode(semantic.ResourceClass, documents("ResourceClass")[0])],
+        [codec.decode(semantic.ResourceClassParameters, of_class)],
+        [codec.decode(semantic.ResourceClaimParameters, of_claim)],
     )
     items = yaml.safe_load((EXAMPLE.parent / "cards.yaml").read_text())["items"]
-    slices = [codec.decode(alpha2.NodeResourceSlice, each) for each in items if each["kind"] != "Node"]
+    slices = [codec.decode(semantic.NodeResourceSlice, each) for each in items if each["kind"] != "Node"]
     outcome = allocate_semantic(Node(metadata=ObjectMeta(name="worker-1")), slices, book, [claim])
     assert isinstance(outcome, Allocated)
     given = [result.device for result in outcome.results[0].devices.results]
@@ -392,19 +392,19 @@ class Odd:
 
     name = "odd"
     kind = CARDS
-    makes: type[alpha2.ResourceClaimParameters] | type[alpha2.ResourceClassParameters] = (
-        alpha2.ResourceClaimParameters
+    makes: type[semantic.ResourceClaimParameters] | type[semantic.ResourceClassParameters] = (
+        semantic.ResourceClaimParameters
     )
 
     def translate(self, obj: Obj) -> Translation:
         if obj["spec"]["minimumMemory"] == "fail":
             raise RuntimeError("out of paper")
         if obj["spec"]["minimumMemory"] == "other":
-            return alpha2.ResourceClassParameters()
-        entry = alpha2.PartitionableResourceRequest(selector=obj["spec"]["minimumMemory"])
-        required = alpha2.PartitionableResourceRequests(required=(entry,))
-        request = alpha2.ResourceRequest(driver_name="d.example.com", partitionable=required)
-        return alpha2.ResourceClaimParameters(requests=(request,), vendor_parameters=obj)
+            return semantic.ResourceClassParameters()
+        entry = semantic.PartitionableResourceRequest(selector=obj["spec"]["minimumMemory"])
+        required = semantic.PartitionableResourceRequests(required=(entry,))
+        request = semantic.ResourceRequest(driver_name="d.example.com", partitionable=required)
+        return semantic.ResourceClaimParameters(requests=(request,), vendor_parameters=obj)
 
 
 def test_neither_failing_translators_nor_what_the_server_refuses_stops_the_others(tmp_path: Path) -> None:
@@ -473,10 +473,10 @@ def test_what_was_left_over_while_nobody_ran_goes(tmp_path: Path) -> None:
     """No owner: parameters of classes made from objects in namespaces have none."""
 
     class InNamespaces(Odd):
-        makes = alpha2.ResourceClassParameters
+        makes = semantic.ResourceClassParameters
 
         def translate(self, obj: Obj) -> Translation:
-            return alpha2.ResourceClassParameters(vendor_parameters=snapshot(obj))
+            return semantic.ResourceClassParameters(vendor_parameters=snapshot(obj))
 
     async def scenario(cluster: Cluster) -> None:
         follow(cluster)
@@ -541,7 +541,7 @@ def test_any_write_may_fail(at: int, how: Fault, tmp_path: Path) -> None:
         def translate(self, obj: Obj) -> Translation:
             if obj["spec"].get("minimumMemory") == "none":
                 return Untranslatable("not now")
-            return alpha2.ResourceClaimParameters(vendor_parameters=snapshot(obj))
+            return semantic.ResourceClaimParameters(vendor_parameters=snapshot(obj))
 
     async def scenario(cluster: Cluster) -> None:
         follow(cluster)

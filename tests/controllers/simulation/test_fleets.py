@@ -14,12 +14,12 @@ import pytest
 import yaml
 
 from allotment.allocator.features import Features
-from allotment.allocator.partition import partition_pools
 from allotment.allocator.pool import by_pool, gather_pools
+from allotment.allocator.semantic_pools import partition_pools
 from allotment.api import codec
-from allotment.api.alpha2 import NodeResourceSlice
 from allotment.api.core import Node
 from allotment.api.resource import ResourceSlice
+from allotment.api.semantic import NodeResourceSlice
 from allotment.api.status import StatusError
 from allotment.apiserver.auth.identity import ADMINISTRATOR
 from allotment.apiserver.server import ApiServer, Options

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from allotment.api import codec
-from allotment.api.alpha2 import NodeResourceSlice
 from allotment.api.conversion.v1alpha2 import to_v1
+from allotment.api.semantic import NodeResourceSlice
 from allotment.controllers.claims.claim_users import entries_of
 from allotment.controllers.simulation.prepare import (
     Cause,

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 
 from allotment.allocator.strategy import STRATEGIES
-from allotment.api.manifest import read_manifest
+from allotment.api.manifests.manifest import read_manifest
 from allotment.cel.expression_check import check_expression
 from allotment.insight.errors import BadInput
 from allotment.insight.manifest_cluster import ManifestCluster, gather

@@ -4,7 +4,7 @@ from textwrap import dedent
 
 import pytest
 
-from allotment.api.document import read_documents
+from allotment.api.manifests.document import read_documents
 from allotment.scheduler.config.configuration import PLUGINS, SCORES
 from allotment.scheduler.config.profile import Profile
 from allotment.scheduler.config.profile_file import DEFAULT, Configuration, ConfigurationError, load

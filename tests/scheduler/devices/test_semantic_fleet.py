@@ -13,14 +13,14 @@ from msgspec.structs import replace
 from allotment.allocator.outcome import Allocated
 from allotment.allocator.pool import DeviceID
 from allotment.allocator.semantic import SemanticBook, allocate_semantic
-from allotment.api import alpha2
+from allotment.api import semantic
 from allotment.api.codec import decode, to_builtins
 from allotment.api.conversion.v1alpha2 import from_v1, to_v1
 from allotment.api.core import Pod
 from allotment.api.meta import ApiStruct, ObjectMeta
 from allotment.api.resource import ResourceClaim
 from allotment.scheduler.binding.step import WriteClaim
-from allotment.scheduler.devices.carried_claim import carried, carried_holdings, is_carrier
+from allotment.scheduler.devices.semantic_claim import carried, carried_holdings, is_carrier
 from allotment.scheduler.framework import Cycle, StatusCode
 from tests.allocator import build
 from tests.allocator.trees import (
@@ -328,7 +328,7 @@ def test_seed_0_objects_wake_pods() -> None:
     ):
         assert type(changed) in kinds
         assert there.plugin.helps(info, None, changed, there.cluster)
-    assert alpha2.NodeResourceSlice in kinds
+    assert semantic.NodeResourceSlice in kinds
 
 
 @settings(max_examples=30, deadline=None)

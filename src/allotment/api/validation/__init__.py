@@ -11,7 +11,7 @@ validation, knows which of them are off.
 from collections.abc import Callable
 from typing import Any, Final
 
-from allotment.api import alpha2, autoscaling, pools, resource
+from allotment.api import autoscaling, pools, resource, semantic
 from allotment.api.fields import FieldError
 from allotment.api.validation.claim import (
     validate_claim,
@@ -108,14 +108,14 @@ _VALIDATORS: Final[dict[type, Callable[[Any, ExpressionChecker], list[FieldError
     resource.ResourceClaimTemplate: lambda obj, check: validate_template(obj, check=check),
     resource.DeviceClass: lambda obj, check: validate_class(obj, check=check),
     resource.DeviceTaintRule: lambda obj, check: validate_taint_rule(obj),
-    alpha2.NodeResourceSlice: lambda obj, check: validate_node_resource_slice(obj),
-    alpha2.ResourceClass: lambda obj, check: validate_resource_class(obj),
-    alpha2.ResourceClassParameters: lambda obj, check: validate_class_parameters(obj, check=check),
-    alpha2.ResourceClaimParameters: lambda obj, check: validate_claim_parameters(obj, check=check),
-    alpha2.ResourceClaim: lambda obj, check: (
+    semantic.NodeResourceSlice: lambda obj, check: validate_node_resource_slice(obj),
+    semantic.ResourceClass: lambda obj, check: validate_resource_class(obj),
+    semantic.ResourceClassParameters: lambda obj, check: validate_class_parameters(obj, check=check),
+    semantic.ResourceClaimParameters: lambda obj, check: validate_claim_parameters(obj, check=check),
+    semantic.ResourceClaim: lambda obj, check: (
         validate_semantic_claim(obj) + validate_semantic_claim_status(obj)
     ),
-    alpha2.ResourceClaimTemplate: lambda obj, check: validate_semantic_template(obj),
+    semantic.ResourceClaimTemplate: lambda obj, check: validate_semantic_template(obj),
     pools.ResourcePool: lambda obj, check: (
         validate_resource_pool(obj) + validate_resource_pool_status(obj.status)
     ),

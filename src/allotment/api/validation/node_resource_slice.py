@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Final
 
-from allotment.api.alpha2 import (
+from allotment.api.fields import FieldError, FieldPath
+from allotment.api.names import dns_subdomain_problem, driver_problem, word_problem
+from allotment.api.semantic import (
     Attribute,
     AttributeGroup,
     NodeResourceSlice,
@@ -16,8 +18,6 @@ from allotment.api.alpha2 import (
     ResourceInstance,
     ResourceInstanceGroup,
 )
-from allotment.api.fields import FieldError, FieldPath
-from allotment.api.names import dns_subdomain_problem, driver_problem, word_problem
 from allotment.api.semver import Version, VersionError
 from allotment.api.text import byte_length, quoted, some_of
 from allotment.api.validation.lists import each_once, named, repeated

@@ -3,7 +3,9 @@
 from collections.abc import Iterator
 from typing import Final
 
-from allotment.api.alpha2 import (
+from allotment.api.fields import FieldError, FieldPath
+from allotment.api.names import dns_label_problem, dns_subdomain_problem, driver_problem
+from allotment.api.semantic import (
     PartitionableResourceRequest,
     ResourceClaimParameters,
     ResourceClaimParametersReference,
@@ -13,8 +15,6 @@ from allotment.api.alpha2 import (
     ResourceFilter,
     ResourceRequest,
 )
-from allotment.api.fields import FieldError, FieldPath
-from allotment.api.names import dns_label_problem, dns_subdomain_problem, driver_problem
 from allotment.api.validation.configuration import check_raw_object
 from allotment.api.validation.expressions import ExpressionChecker, ExpressionUse, check_expression
 from allotment.api.validation.lists import each, named, repeated

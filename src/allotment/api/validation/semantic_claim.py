@@ -3,7 +3,10 @@
 from collections.abc import Iterator
 from typing import Final
 
-from allotment.api.alpha2 import (
+from allotment.api.fields import FieldError, FieldPath
+from allotment.api.names import dns_subdomain_problem, driver_problem
+from allotment.api.resource import ResourceClaimConsumerReference
+from allotment.api.semantic import (
     AllocationResult,
     ResourceClaim,
     ResourceClaimSpec,
@@ -11,9 +14,6 @@ from allotment.api.alpha2 import (
     ResourceHandle,
     SemanticResourceHandle,
 )
-from allotment.api.fields import FieldError, FieldPath
-from allotment.api.names import dns_subdomain_problem, driver_problem
-from allotment.api.resource import ResourceClaimConsumerReference
 from allotment.api.text import byte_length
 from allotment.api.validation.lists import each, each_once, named
 from allotment.api.validation.metadata import check_labels, check_metadata

@@ -19,7 +19,7 @@ from types import ModuleType
 
 import msgspec
 
-from allotment.api import alpha2, core, meta, pools, resource
+from allotment.api import core, meta, pools, resource, semantic
 from allotment.api.meta import ApiStruct
 
 _MODULES: dict[str, ModuleType] = {
@@ -29,7 +29,7 @@ _MODULES: dict[str, ModuleType] = {
     "io.k8s.api.resource.v1beta1": resource,
     "io.k8s.api.resource.v1beta2": resource,
     "io.k8s.api.resource.v1alpha3": pools,
-    "dev.allotment.api.alpha2": alpha2,
+    "dev.allotment.api.semantic": semantic,
     "dev.allotment.api.pools": pools,
 }
 COMMON: Mapping[str, str] = {

@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 import allotment.api
-from allotment.api.schema import Schema, definition, schema_of
+from allotment.api.schema.schema import Schema, definition, schema_of
 from allotment.apiserver.http.descriptions import COMMON, described
 from allotment.apiserver.registry.resource import Resource
 from allotment.apiserver.registry.review import Review
@@ -106,7 +106,7 @@ def _digest(data: bytes) -> str:
 def _static() -> str:
     """Stands for all that documents of built-in kinds are made of: the schemas, and the types' words."""
     folder = Path(allotment.api.__file__).parent
-    files = sorted((*folder.glob("*.py"), *folder.glob("schemas/*.fields"), Path(__file__)))
+    files = sorted((*folder.rglob("*.py"), *folder.glob("schema/documents/*.fields"), Path(__file__)))
     return _digest(b"".join(path.read_bytes() for path in files))
 
 

@@ -20,10 +20,10 @@ from typing import Any, Final
 import msgspec
 
 from allotment.api.nesting import too_deep
-from allotment.api.schema import schema_of
+from allotment.api.schema.schema import schema_of
+from allotment.api.schema.wire import Field, Message, message_of
 from allotment.api.status import BadRequest
 from allotment.api.text import shortened
-from allotment.api.wire import Field, Message, message_of
 from allotment.apiserver.store.record import Obj
 
 MAGIC: Final = b"k8s\x00"

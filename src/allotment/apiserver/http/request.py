@@ -11,11 +11,11 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
-from allotment.api.conform import duplicate_fields
-from allotment.api.document import read_documents
+from allotment.api.manifests.document import read_documents
+from allotment.api.manifests.yaml_values import TextError
 from allotment.api.nesting import MAX_DEPTH, too_deep
+from allotment.api.schema.conform import duplicate_fields
 from allotment.api.status import BadRequest, TooLarge, UnsupportedMediaType
-from allotment.api.yaml_values import TextError
 from allotment.apiserver.allowance import AT_ONCE, spend
 from allotment.apiserver.auth.authentication import Headers
 from allotment.apiserver.auth.identity import Identity

@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import lru_cache, partial
 from typing import Any, TypeVar
 
-from allotment.api.schema import schema_of
+from allotment.api.schema.schema import schema_of
 from allotment.api.status import BadRequest, MethodNotAllowed, UnsupportedMediaType, conflict
 from allotment.apiserver.allowance import TooMuchAtOnce, at_once
 from allotment.apiserver.auth.authorization import refusal

@@ -15,7 +15,7 @@ import json
 from typing import Any, Final
 
 from allotment.api.fields import FieldPath
-from allotment.api.schema import Schema
+from allotment.api.schema.schema import Schema
 from allotment.api.status import BadRequest, Conflict, invalid
 from allotment.apiserver.patch.comparison import compare, fields_of, with_named_fields
 from allotment.apiserver.patch.element import BadElement

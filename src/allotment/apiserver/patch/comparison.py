@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from allotment.api.remembered import remembered
-from allotment.api.schema import Schema
+from allotment.api.schema.schema import Schema
 from allotment.apiserver.patch.element import of_item
 from allotment.apiserver.patch.fieldset import LEAF, SELF, FieldSet, Node
 from allotment.apiserver.store.record import Obj

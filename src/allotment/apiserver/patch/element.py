@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from allotment.api.schema import Schema
+from allotment.api.schema.schema import Schema
 
 MAX_LENGTH: Final = 100_000
 """Of a step's text, in characters."""

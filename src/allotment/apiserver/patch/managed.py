@@ -14,7 +14,7 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
-from allotment.api.schema import Schema
+from allotment.api.schema.schema import Schema
 from allotment.apiserver.patch.comparison import Comparison, blank, brought, compare, reconciled
 from allotment.apiserver.patch.element import BadElement
 from allotment.apiserver.patch.fieldset import EMPTY, FieldSet

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any, Final
 
-from allotment.api.schema import Schema
+from allotment.api.schema.schema import Schema
 from allotment.api.text import shortened
 from allotment.api.trail import LONGEST, Trail, dotted
 from allotment.apiserver.patch.comparison import items, opens, part

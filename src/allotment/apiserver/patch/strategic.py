@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-from allotment.api.schema import Schema
+from allotment.api.schema.schema import Schema
 from allotment.api.status import BadRequest, Invalid
 from allotment.apiserver.patch.value import copied, identity, shown
 from allotment.apiserver.store.record import Obj

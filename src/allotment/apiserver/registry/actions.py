@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from allotment.api.schema import Schema, schema_of
+from allotment.api.schema.schema import Schema, schema_of
 from allotment.api.status import BadRequest, not_found
 from allotment.apiserver.patch.json_patch import json_patch
 from allotment.apiserver.patch.merge_patch import merge_patch

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from allotment.api.conform import Conformed, conform
 from allotment.api.fields import FieldPath
-from allotment.api.schema import Schema
+from allotment.api.schema.conform import Conformed, conform
+from allotment.api.schema.schema import Schema
 from allotment.api.status import BadRequest, invalid
 from allotment.apiserver.registry.call import FieldValidation, WriteContext
 from allotment.apiserver.registry.catalogue import ServedResource

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from types import ModuleType
 
-from allotment.api.conform import Conformed, conform
-from allotment.api.schema import Schema, schema_of
+from allotment.api.schema.conform import Conformed, conform
+from allotment.api.schema.schema import Schema, schema_of
 from allotment.apiserver.registry.resource import Resource
 from allotment.apiserver.registry.review import Review
 from allotment.apiserver.store.record import Key, Obj

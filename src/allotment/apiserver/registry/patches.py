@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from allotment.api.conform import MAX_REPORTED, duplicate_fields
 from allotment.api.fields import FieldPath
+from allotment.api.schema.conform import MAX_REPORTED, duplicate_fields
 from allotment.api.status import BadRequest, conflict, invalid, not_found
 from allotment.apiserver.patch.json_patch import json_patch
 from allotment.apiserver.patch.merge_patch import merge_patch

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
 
-from allotment.api.conform import Conformed
 from allotment.api.fields import FieldError
 from allotment.api.names import dns_subdomain_problem
-from allotment.api.schema import Schema
+from allotment.api.schema.conform import Conformed
+from allotment.api.schema.schema import Schema
 from allotment.apiserver.auth.identity import Identity
 from allotment.apiserver.registry.strategy import Strategy
 from allotment.apiserver.store.record import Key, Obj, Record

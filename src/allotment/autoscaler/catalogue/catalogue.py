@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from allotment.api.autoscaling import InstanceType, NodeGroup, NodeOverlay, NodePool
 from allotment.api.fields import FieldError
-from allotment.api.manifest import Located, ManifestError, read_manifest
+from allotment.api.manifests.manifest import Located, ManifestError, read_manifest
 from allotment.api.validation import (
     validate_instance_type,
     validate_node_group,

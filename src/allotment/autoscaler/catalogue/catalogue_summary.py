@@ -8,9 +8,9 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from allotment.api.alpha2 import ResourceInstance
     from allotment.api.autoscaling import NodeOverlay, NodeResourceSliceTemplate
     from allotment.api.quantity import Quantity
+    from allotment.api.semantic import ResourceInstance
     from allotment.autoscaler.catalogue.machine import Machine
     from allotment.autoscaler.catalogue.overlays import OverlaidCatalogue
 

@@ -19,7 +19,7 @@ from decimal import Decimal
 
 import msgspec
 
-from allotment.api import alpha2
+from allotment.api import semantic
 from allotment.api.autoscaling import (
     HOSTNAME,
     DynamicResources,
@@ -171,12 +171,12 @@ def node_of(machine: Machine, name: str) -> tuple[Node, list[ResourceSlice]]:
     ]
 
 
-def trees_of(machine: Machine, node: str) -> list[alpha2.NodeResourceSlice]:
+def trees_of(machine: Machine, node: str) -> list[semantic.NodeResourceSlice]:
     """The NodeResourceSlices that the machine would publish as this node."""
     return [
-        alpha2.NodeResourceSlice(
+        semantic.NodeResourceSlice(
             metadata=ObjectMeta(name=f"{node}-{driver}-tree-{position}"),
-            spec=alpha2.NodeResourceSliceSpec(
+            spec=semantic.NodeResourceSliceSpec(
                 node_name=node, driver_name=driver, partitionable=template.spec.partitionable
             ),
         )

@@ -14,9 +14,9 @@ from msgspec.structs import replace
 
 from allotment.allocator.constraint import Element, elements_of
 from allotment.allocator.features import ALL
-from allotment.allocator.partition import Instance, partition_pools
 from allotment.allocator.pool import whole_pool
-from allotment.api import alpha2
+from allotment.allocator.semantic_pools import Instance, partition_pools
+from allotment.api import semantic
 from allotment.api.core import Node
 from allotment.api.resource import Device, DeviceAttribute, ResourceSlice
 from allotment.api.unknown_attribute import UnknownAttribute
@@ -51,7 +51,7 @@ def published_by(node: Node, slices: Iterable[ResourceSlice]) -> list[ResourceSl
 def awaited(
     drivers: Iterable[str],
     published: Iterable[ResourceSlice],
-    trees: Iterable[alpha2.NodeResourceSlice] = (),
+    trees: Iterable[semantic.NodeResourceSlice] = (),
 ) -> list[str]:
     """Those of the drivers that have neither a complete pool among the slices of a node yet, nor one of its NodeResourceSlices."""
     complete = {driver for driver, pool in _newest(published) if _is_complete(pool)}
@@ -59,7 +59,7 @@ def awaited(
 
 
 def tree_differences(
-    predicted: Iterable[alpha2.NodeResourceSlice], published: Iterable[alpha2.NodeResourceSlice]
+    predicted: Iterable[semantic.NodeResourceSlice], published: Iterable[semantic.NodeResourceSlice]
 ) -> list[PredictionDifference]:
     """What differs between NodeResourceSlices of one node, by driver and instance; as with devices, more attributes do no harm."""
     before, after = _instances(predicted), _instances(published)
@@ -81,7 +81,7 @@ def tree_differences(
     return sorted(found)
 
 
-def _instances(slices: Iterable[alpha2.NodeResourceSlice]) -> dict[ID, dict[str, Any]]:
+def _instances(slices: Iterable[semantic.NodeResourceSlice]) -> dict[ID, dict[str, Any]]:
     """Attributes of the instances that can be allocated, by ``map.name``."""
     pools = partition_pools("", [replace(each, spec=replace(each.spec, node_name="")) for each in slices])
     return {

@@ -23,7 +23,7 @@ from allotment.api.core import Node
 from allotment.api.meta import ObjectMeta
 from allotment.api.resource import ResourceClaim, ResourceSlice
 from allotment.autoscaler.solver.covering_problem import Dimension
-from allotment.scheduler.devices.carried_claim import is_carrier
+from allotment.scheduler.devices.semantic_claim import is_carrier
 
 if TYPE_CHECKING:
     from allotment.autoscaler.simulate.forkable_cluster import ForkableCluster

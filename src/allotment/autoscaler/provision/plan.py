@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from allotment.allocator.carried import carried_holdings
+from allotment.allocator.semantic_carrier import carried_holdings
 
 if TYPE_CHECKING:
     from allotment.api.resource import ResourceClaim

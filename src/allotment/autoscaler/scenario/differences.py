@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from allotment.api import alpha2
+from allotment.api import semantic
 from allotment.api.core import Node, Pod
 from allotment.api.meta import ApiStruct
 from allotment.api.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
@@ -29,7 +29,7 @@ Pair = tuple[ApiStruct | None, ApiStruct | None]
 _COUNTED: tuple[type[ApiStruct], ...] = (
     Node,
     ResourceSlice,
-    alpha2.NodeResourceSlice,
+    semantic.NodeResourceSlice,
     DeviceTaintRule,
     ResourceClaim,
 )

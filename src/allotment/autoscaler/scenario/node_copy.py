@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from allotment.api import alpha2
+from allotment.api import semantic
 from allotment.api.autoscaling import HOSTNAME
 from allotment.api.core import NodeSpec
 from allotment.api.meta import ObjectMeta
@@ -37,7 +37,7 @@ def _cordons(key: str) -> bool:
 
 def _copied(slice: Slice, was: str, name: str, number: int) -> Slice:
     metadata = ObjectMeta(name=f"{name}-{number}", labels=slice.metadata.labels)
-    if isinstance(slice, alpha2.NodeResourceSlice):
+    if isinstance(slice, semantic.NodeResourceSlice):
         return replace(slice, metadata=metadata, spec=replace(slice.spec, node_name=name))
     old = slice.spec.pool.name
     pool = replace(slice.spec.pool, name=old.replace(was, name) if was in old else f"{old}-{name}")

@@ -13,15 +13,15 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from allotment.api import alpha2
 from allotment.api import scenario as form
+from allotment.api import semantic
 from allotment.api.apps import DaemonSet
 from allotment.api.batch import PodDisruptionBudget, PodGroup, Queue, VolcanoPodGroup
 from allotment.api.codec import DecodeError, decode, unknown_fields
 from allotment.api.core import Namespace, Node, Pod
-from allotment.api.manifest import Located, ManifestError, read_manifest
+from allotment.api.manifests.manifest import Located, ManifestError, read_manifest
+from allotment.api.manifests.preparation import prepared
 from allotment.api.meta import ApiStruct
-from allotment.api.preparation import prepared
 from allotment.api.resource import (
     DeviceClass,
     DeviceTaintRule,
@@ -42,11 +42,11 @@ SUBMITTED: tuple[type[ApiStruct], ...] = (
     Pod,
     ResourceClaim,
     ResourceClaimTemplate,
-    alpha2.ResourceClaim,
-    alpha2.ResourceClaimTemplate,
-    alpha2.ResourceClass,
-    alpha2.ResourceClassParameters,
-    alpha2.ResourceClaimParameters,
+    semantic.ResourceClaim,
+    semantic.ResourceClaimTemplate,
+    semantic.ResourceClass,
+    semantic.ResourceClassParameters,
+    semantic.ResourceClaimParameters,
     DeviceClass,
     DeviceTaintRule,
     PodGroup,
@@ -185,7 +185,7 @@ class _Reader:
         if not (wish.manifests or wish.file):
             self._nodes += max(1, wish.count or 1)
             return _Brought()
-        kinds = (Node, ResourceSlice, alpha2.NodeResourceSlice)
+        kinds = (Node, ResourceSlice, semantic.NodeResourceSlice)
         found = self._brought(number, "addNodes", _manifests(wish), wish.file, kinds)
         names = [each.metadata.name for each in found.objects if isinstance(each, Node)]
         self._nodes += len(names)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from allotment.api import alpha2
+from allotment.api import semantic
 from allotment.api.batch import PodGroup
 from allotment.api.claim_marks import POD_CLAIM_NAME
 from allotment.api.core import Pod
@@ -179,7 +179,7 @@ class Rehearsal:
         make_claims(self._simulation, [each.pod for each in waiting])
         templates: dict[str, Template] = {
             **self._simulation.objects(ResourceClaimTemplate),
-            **self._simulation.objects(alpha2.ResourceClaimTemplate),
+            **self._simulation.objects(semantic.ResourceClaimTemplate),
         }
         for name in {each.group for each in waiting if each.pod.spec.resource_claims}:
             group = self._simulation.cluster.groups.get(name)

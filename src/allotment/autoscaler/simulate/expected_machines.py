@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from allotment.api import alpha2
+from allotment.api import semantic
 from allotment.api.core import Node
 from allotment.api.resource import ResourceSlice
 from allotment.autoscaler.catalogue.machine import trees_of
@@ -75,7 +75,7 @@ def _arrive(simulation: Simulation, claim: NodeClaim, machine: Machine) -> None:
         status = replace(node.status, declared_features=features)
         node = replace(node, metadata=replace(there.metadata, labels=labels), status=status)
     published = [each for each in simulation.slices(name) if isinstance(each, ResourceSlice)]
-    known = [each for each in simulation.slices(name) if isinstance(each, alpha2.NodeResourceSlice)]
+    known = [each for each in simulation.slices(name) if isinstance(each, semantic.NodeResourceSlice)]
     missing = awaited(machine.devices, published, known)
     for each in published:
         if each.spec.driver in missing:  # a part of a pool would be in the way of the whole

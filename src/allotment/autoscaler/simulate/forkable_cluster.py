@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from allotment.allocator.features import ALL, Features
 from allotment.allocator.ledger import Fork
-from allotment.api import alpha2
+from allotment.api import semantic
 from allotment.api.codec import decode, to_builtins
 from allotment.api.conversion.v1alpha2 import to_v1
 from allotment.api.core import Node, Pod
@@ -27,7 +27,7 @@ from allotment.scheduler.cluster import Cluster
 if TYPE_CHECKING:
     from allotment.scheduler.devices.scoring import Sizes
 
-Slice = ResourceSlice | alpha2.NodeResourceSlice
+Slice = ResourceSlice | semantic.NodeResourceSlice
 K = TypeVar("K", bound=ApiStruct)
 
 _FIRST: tuple[type[ApiStruct], ...] = (DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice, Node)
@@ -96,7 +96,7 @@ class ForkableCluster:
 
     def put(self, obj: ApiStruct) -> None:
         """An object appears, or becomes different."""
-        if isinstance(obj, alpha2.ResourceClaim):
+        if isinstance(obj, semantic.ResourceClaim):
             obj = decode(ResourceClaim, to_v1(to_builtins(obj)))
         key = key_of(obj)
         self._change(key, self._objects[type(obj)].get(key), obj)
@@ -115,7 +115,7 @@ class ForkableCluster:
     def drop(self, obj: ApiStruct) -> None:
         """An object goes, if it is there. Nothing else goes with it."""
         key = key_of(obj)
-        old = self._objects[ResourceClaim if isinstance(obj, alpha2.ResourceClaim) else type(obj)].get(key)
+        old = self._objects[ResourceClaim if isinstance(obj, semantic.ResourceClaim) else type(obj)].get(key)
         if old is not None:
             self._change(key, old, None)
 
@@ -133,7 +133,7 @@ class ForkableCluster:
             self._objects[kind][key] = new
         if kind is ResourceClaim:
             self._file_claim(key, old, new)
-        elif kind is ResourceSlice or kind is alpha2.NodeResourceSlice:
+        elif kind is ResourceSlice or kind is semantic.NodeResourceSlice:
             self._file_slice(old, new)
         self.cluster.change(old, new)
         if isinstance(new, Pod) and not new.spec.node_name:
@@ -274,7 +274,7 @@ def publisher(slice: Slice) -> str:
 
 def _devices(slice: Slice) -> tuple[tuple[str, str], frozenset[str] | None]:
     """Driver and name of the pool that a slice is part of, and the names of its devices; None: it is the whole pool."""
-    if isinstance(slice, alpha2.NodeResourceSlice):
+    if isinstance(slice, semantic.NodeResourceSlice):
         return (slice.spec.driver_name, slice.spec.node_name), None
     names = frozenset([device.name for device in slice.spec.devices])
     return (slice.spec.driver, slice.spec.pool.name), names

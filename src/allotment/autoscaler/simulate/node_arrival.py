@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from allotment.api import alpha2
+from allotment.api import semantic
 from allotment.api.apps import DaemonSet
 from allotment.api.core import Node, Pod, PodStatus, Toleration
 from allotment.api.meta import ObjectMeta, OwnerReference
@@ -147,7 +147,7 @@ def _start(simulation: Simulation, pod: Pod, node: str) -> None:
     with simulation.trial() as trial:
         templates: Mapping[str, Template] = {
             **simulation.objects(ResourceClaimTemplate),
-            **simulation.objects(alpha2.ResourceClaimTemplate),
+            **simulation.objects(semantic.ResourceClaimTemplate),
         }
         for claim in list(missing_claims(pod, templates, made=(), taken=simulation.objects(ResourceClaim))):
             simulation.put(claim)

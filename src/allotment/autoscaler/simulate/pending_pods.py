@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from allotment.api import alpha2
+from allotment.api import semantic
 from allotment.api.batch import PodGroup
 from allotment.api.claim_marks import POD_CLAIM_NAME
 from allotment.api.meta import ObjectMeta, OwnerReference
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 Name = tuple[str, str]
 """Namespace and name."""
-Claim = ResourceClaim | alpha2.ResourceClaim
-Template = ResourceClaimTemplate | alpha2.ResourceClaimTemplate
+Claim = ResourceClaim | semantic.ResourceClaim
+Template = ResourceClaimTemplate | semantic.ResourceClaimTemplate
 
 
 def wants_machine(pod: Pod) -> bool:
@@ -101,7 +101,7 @@ def make_claims(simulation: Simulation, pods: Iterable[Pod]) -> None:
     created (``obstacles``) get none."""
     templates: dict[str, Template] = {
         **simulation.objects(ResourceClaimTemplate),
-        **simulation.objects(alpha2.ResourceClaimTemplate),
+        **simulation.objects(semantic.ResourceClaimTemplate),
     }
     there, quotas = simulation.objects(ResourceClaim), simulation.obstacles.quotas
     used: dict[str, Usage] = {}
@@ -151,4 +151,4 @@ def from_template(name: Name, pod: Pod, template: Template) -> Claim:
     )
     if isinstance(template, ResourceClaimTemplate):
         return ResourceClaim(metadata=metadata, spec=template.spec.spec)
-    return alpha2.ResourceClaim(metadata=metadata, spec=template.spec.spec)
+    return semantic.ResourceClaim(metadata=metadata, spec=template.spec.spec)

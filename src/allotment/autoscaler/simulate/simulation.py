@@ -43,7 +43,7 @@ from allotment.autoscaler.simulate.bound_objects import (
 from allotment.autoscaler.simulate.forkable_cluster import ForkableCluster, Slice, key_of, publisher
 from allotment.scheduler.binding.step import BindVolume, MakeClaim, SelectNode, WriteClaim
 from allotment.scheduler.config.configuration import DEFAULT, DEFAULT_SCHEDULER, Configuration
-from allotment.scheduler.devices.carried_claim import IMMEDIATE, carried
+from allotment.scheduler.devices.semantic_claim import IMMEDIATE, carried
 from allotment.scheduler.diagnosis import NoNode, counted, refused_by
 from allotment.scheduler.framework import Status
 from allotment.scheduler.gangs.gang import gang_of

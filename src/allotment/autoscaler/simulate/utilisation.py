@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from allotment.allocator.carried import carried_holdings
 from allotment.allocator.errors import AllocationError
 from allotment.allocator.ledger import Holding, holding
-from allotment.allocator.partition import partition_pools
 from allotment.allocator.pool import DeviceID, PoolID
-from allotment.api import alpha2
+from allotment.allocator.semantic_carrier import carried_holdings
+from allotment.allocator.semantic_pools import partition_pools
+from allotment.api import semantic
 from allotment.autoscaler.simulate.drain import goes_along
 from allotment.scheduler.node import PODS
 
@@ -138,7 +138,7 @@ def _sets(site: Site, drawn: Mapping[int, int]) -> Iterator[tuple[PoolID, Fracti
 
 def _trees(simulation: Simulation, node: str, held: Held) -> dict[PoolID, list[Fraction]]:
     """The units of seed 0's pools."""
-    slices = [each for each in simulation.slices(node) if isinstance(each, alpha2.NodeResourceSlice)]
+    slices = [each for each in simulation.slices(node) if isinstance(each, semantic.NodeResourceSlice)]
     found: dict[PoolID, list[Fraction]] = {}
     for pool in partition_pools(node, slices):
         parts = {tuple(device.id.device.split("/")): device.part or Fraction(1) for device in pool.devices}

@@ -19,7 +19,7 @@ from allotment.api.core import Pod, PodStatus
 from allotment.api.meta import ObjectMeta, OwnerReference
 
 if TYPE_CHECKING:
-    from allotment.api.manifest import Located, ManifestError
+    from allotment.api.manifests.manifest import Located, ManifestError
 
 HASH = "pod-template-hash"
 """The label of a Deployment's pods that says which of its ReplicaSets they are of."""

@@ -111,8 +111,8 @@ def _devices(expression: str, cluster: ManifestCluster) -> tuple[Criterion, list
 
 
 def _instances(expression: str, cluster: ManifestCluster) -> tuple[Criterion, list[PooledDevice]]:
-    from allotment.allocator.partition import partition_pools
     from allotment.allocator.semantic import InstanceTest
+    from allotment.allocator.semantic_pools import partition_pools
 
     devices: list[PooledDevice] = []
     for node in sorted({slice.spec.node_name for slice in cluster.node_slices}):

@@ -198,7 +198,7 @@ async def _run(
 
 async def _usual(client: Client, catalog: tuple[str, ...]) -> tuple[str, ...]:
     """Only the embedded server has the early form in Kubernetes' own API group; it has no kube-controller-manager either."""
-    from allotment.api import alpha2
+    from allotment.api import semantic
     from allotment.api.autoscaling import NodeOverlay
     from allotment.api.meta import ApiStruct
     from allotment.api.pools import ResourcePool
@@ -207,7 +207,7 @@ async def _usual(client: Client, catalog: tuple[str, ...]) -> tuple[str, ...]:
     from allotment.controllers.suite import CLAIMS, DEVICE_TAINTS, NAMES, OVERLAYS, POOLS, SIMULATION
 
     served = await discover(client)
-    if served.has(alpha2.API_VERSION, "noderesourceslices"):
+    if served.has(semantic.API_VERSION, "noderesourceslices"):
         return tuple(name for name in NAMES if name != SIMULATION)
     optional: dict[str, type[ApiStruct]] = {
         POOLS: ResourcePool,

@@ -33,7 +33,7 @@ def command(files: tuple[str, ...], sight: ClusterSource, output: str) -> int:
     """
     if not files:
         raise click.UsageError("nothing to fit: give a ResourceClaim or ResourceClaimTemplate with -f FILE")
-    from allotment.api import alpha2
+    from allotment.api import semantic
     from allotment.api.core import Node
     from allotment.api.resource import DeviceClass
     from allotment.cli.render.fit_table import show_fit
@@ -43,7 +43,7 @@ def command(files: tuple[str, ...], sight: ClusterSource, output: str) -> int:
     from allotment.insight.snapshot import USE, look
 
     shapes = read_shapes(files)
-    early = (alpha2.ResourceClass, alpha2.ResourceClassParameters, alpha2.ResourceClaimParameters)
+    early = (semantic.ResourceClass, semantic.ResourceClassParameters, semantic.ResourceClaimParameters)
     seen = look(sight, (*USE, Node, DeviceClass, *early))
     answers = how_many(shapes, seen)
     if output in (TABLE, WIDE):

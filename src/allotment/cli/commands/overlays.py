@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from allotment.api.autoscaling import NodeGroup, NodeOverlay, NodePool
-    from allotment.api.manifest import Located
+    from allotment.api.manifests.manifest import Located
     from allotment.autoscaler.catalogue.overlays import OverlaidCatalogue
 
 Objects = tuple["list[NodeOverlay]", "list[NodePool]", "list[NodeGroup]"]

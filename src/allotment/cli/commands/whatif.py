@@ -86,7 +86,7 @@ def command(
 
 def _read(name: str) -> CheckedScenario:
     """The scenario in a file. Files that its steps name are looked for beside it. Raises BadInput."""
-    from allotment.api.manifest import Located, read_manifest
+    from allotment.api.manifests.manifest import Located, read_manifest
     from allotment.autoscaler.scenario.scenario import ScenarioError, read_scenario
     from allotment.cel.expression_check import check_expression
     from allotment.insight.errors import BadInput

@@ -8,7 +8,7 @@ from itertools import islice
 
 from allotment.allocator.errors import nameless
 from allotment.allocator.reasons import FITS, AskReason, counted, fold
-from allotment.api import alpha2
+from allotment.api import semantic
 from allotment.api.text import few
 from allotment.cli.render.device_picture import CellState, PoolPicture, pictures
 from allotment.cli.render.screen import Cell, Screen, Span
@@ -66,7 +66,7 @@ def given(claim: Claim) -> Iterator[tuple[str, str, str]]:
     allocation = claim.status.allocation
     if allocation is None:
         return
-    if isinstance(allocation, alpha2.AllocationResult):
+    if isinstance(allocation, semantic.AllocationResult):
         for handle in allocation.resource_handles:
             data = handle.semantic_data
             for instance in data.partitionable.instances if data and data.partitionable else ():

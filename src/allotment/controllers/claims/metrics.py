@@ -14,10 +14,10 @@ from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from allotment.api.alpha2 import ResourceClass
 from allotment.api.claim_marks import EXTENDED, POD_CLAIM_NAME
 from allotment.api.conversion.v1alpha2 import CARRIER
 from allotment.api.resource import ResourceClaim
+from allotment.api.semantic import ResourceClass
 from allotment.client.form import ResourcePath, resource_of
 from allotment.client.informers import Informers
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from allotment.api.alpha2 import NodeResourceSlice
 from allotment.api.autoscaling import NodeClaim
 from allotment.api.core import Node
 from allotment.api.quantity import Quantity
 from allotment.api.resource import ResourceSlice
+from allotment.api.semantic import NodeResourceSlice
 from allotment.autoscaler.catalogue.machine import Machine, trees_of
 from allotment.autoscaler.catalogue.node_claims import AS_PREDICTED, drivers_of, foreseen, node_name
 from allotment.autoscaler.catalogue.prediction import (

@@ -21,11 +21,11 @@ import logging
 from datetime import datetime, timedelta
 from typing import Any
 
-from allotment.api.alpha2 import NodeResourceSlice
 from allotment.api.autoscaling import CAPACITY_TYPE, INSTANCE_TYPE, NODE_GROUP, NODE_POOL, ZONE, NodeClaim
 from allotment.api.core import Node, Pod
 from allotment.api.cron import seconds
 from allotment.api.resource import ResourceSlice
+from allotment.api.semantic import NodeResourceSlice
 from allotment.api.status import NotFound, StatusError
 from allotment.api.validation import validate_node_claim
 from allotment.autoscaler.catalogue.machine import Machine

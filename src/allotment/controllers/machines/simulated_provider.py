@@ -21,11 +21,11 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
-from allotment.api.alpha2 import NodeResourceSlice
 from allotment.api.autoscaling import HOSTNAME, NodeClaim
 from allotment.api.core import Node, NodeSpec, NodeStatus
 from allotment.api.meta import ObjectMeta, OwnerReference
 from allotment.api.resource import Device, DeviceAttribute, ResourceSlice
+from allotment.api.semantic import NodeResourceSlice
 from allotment.api.status import AlreadyExists, NotFound
 from allotment.api.unknown_attribute import UnknownAttribute
 from allotment.autoscaler.catalogue.machine import Machine, trees_of

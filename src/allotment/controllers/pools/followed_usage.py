@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 from allotment.allocator.pool import PoolID
-from allotment.api.alpha2 import NodeResourceSlice
 from allotment.api.meta import ApiStruct
 from allotment.api.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
+from allotment.api.semantic import NodeResourceSlice
 from allotment.client.form import ResourcePath
 from allotment.client.informer import Informer
 from allotment.client.informers import Informers

@@ -22,7 +22,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from allotment.api import alpha2, codec
+from allotment.api import codec, semantic
 from allotment.api.status import BadRequest, Invalid, NotFound, TooLarge
 from allotment.client.client import Client, Collection
 from allotment.client.form import Obj, ResourcePath
@@ -39,7 +39,7 @@ MADE_BY = "app.kubernetes.io/managed-by"
 MAKER = "allotment-parameters"
 _FIELDS = ("generatedFrom", "vendorParameters", "shareable", "requests", "filters")
 _NOT_LISTED_YET = 30.0
-_Content = alpha2.ResourceClaimParameters | alpha2.ResourceClassParameters
+_Content = semantic.ResourceClaimParameters | semantic.ResourceClassParameters
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class _Product:
     def __init__(self, client: Client, informers: Informers, type_: type, api_version: str) -> None:
         self.kind = type_.__name__
         self.api_version = api_version
-        self.namespaced = type_ is alpha2.ResourceClaimParameters
+        self.namespaced = type_ is semantic.ResourceClaimParameters
         plural = self.kind.lower()
         self.there = client.plain(api_version, plural, namespaced=self.namespaced)
         self.copy = informers.plain(api_version, plural, namespaced=self.namespaced)
@@ -86,7 +86,7 @@ class Parameters:
         kinds: VendorKinds,
         translators: Iterable[Translator],
         *,
-        api_version: str = alpha2.API_VERSION,
+        api_version: str = semantic.API_VERSION,
     ) -> None:
         """``kinds`` must have been told the kinds of the translators."""
         self.queue: WorkQueue[VendorObject] = WorkQueue()
@@ -99,7 +99,7 @@ class Parameters:
                 raise ValueError(f"{kind[1]}.{kind[0]} has two translators: {other.name}, {translator.name}")
         self._products = {
             type_: _Product(client, informers, type_, api_version)
-            for type_ in (alpha2.ResourceClaimParameters, alpha2.ResourceClassParameters)
+            for type_ in (semantic.ResourceClaimParameters, semantic.ResourceClassParameters)
         }
         for product in self._products.values():
             product.copy.on_change(self._product_changed)

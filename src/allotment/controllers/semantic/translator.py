@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import Protocol
 
-from allotment.api.alpha2 import ResourceClaimParameters, ResourceClassParameters
+from allotment.api.semantic import ResourceClaimParameters, ResourceClassParameters
 from allotment.client.form import Obj
 from allotment.controllers.semantic.vendor_kinds import VendorKind
 

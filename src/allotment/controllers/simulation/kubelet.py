@@ -15,9 +15,9 @@ claims are read from the server itself.
 
 from __future__ import annotations
 
-from allotment.api.alpha2 import NodeResourceSlice
 from allotment.api.core import Node, Pod
 from allotment.api.resource import ResourceClaim, ResourceSlice
+from allotment.api.semantic import NodeResourceSlice
 from allotment.api.status import NotFound
 from allotment.client.client import Client, PatchType
 from allotment.client.form import ResourcePath, resource_of

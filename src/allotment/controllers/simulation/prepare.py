@@ -16,8 +16,7 @@ from typing import NamedTuple
 
 from allotment.allocator.errors import AllocationError
 from allotment.allocator.nodeselector import node_matches
-from allotment.allocator.partition import partition_pools
-from allotment.api.alpha2 import NodeResourceSlice
+from allotment.allocator.semantic_pools import partition_pools
 from allotment.api.conversion.v1alpha2 import CARRIER, device_name
 from allotment.api.core import Node, Pod
 from allotment.api.resource import (
@@ -26,6 +25,7 @@ from allotment.api.resource import (
     ResourceClaim,
     ResourceSlice,
 )
+from allotment.api.semantic import NodeResourceSlice
 from allotment.controllers.claims.claim_users import entries_of, group_of, is_group, is_reserved
 from allotment.controllers.ownership import controller_of
 

@@ -9,12 +9,12 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from allotment.allocator.carried import carried
+from allotment.allocator.semantic_carrier import carried
 from allotment.api.likeness import near
 
 if TYPE_CHECKING:
-    from allotment.api.alpha2 import Attribute, NodeResourceSlice, ResourceClaimParameters, ResourceInstance
     from allotment.api.resource import ResourceClaim
+    from allotment.api.semantic import Attribute, NodeResourceSlice, ResourceClaimParameters, ResourceInstance
 
 _MAPS = {
     "quantity_value": "quantities",

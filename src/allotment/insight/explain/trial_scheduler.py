@@ -22,7 +22,7 @@ from allotment.allocator.outcome import Allocated
 from allotment.allocator.pool import DeviceID, PoolID
 from allotment.allocator.reasons import IN_USE
 from allotment.allocator.strategy import FIRST_FIT
-from allotment.api import alpha2
+from allotment.api import semantic
 from allotment.api.batch import PodGroup, PriorityClass, Queue, VolcanoPodGroup
 from allotment.api.claim_marks import POD_CLAIM_NAME
 from allotment.api.codec import decode, to_builtins
@@ -55,8 +55,8 @@ from allotment.scheduler.volumes.pod_volumes import volumes_of
 from allotment.scheduler.volumes.storage import KINDS as STORAGE
 from allotment.usage.changes import ChangeKind
 from allotment.usage.device import HIDDEN_CLAIMS
-from allotment.usage.instance_remedies import Ground, InstanceSearch, Shelf
 from allotment.usage.remedies import BUDGET, Remedies, Remedy, remedies
+from allotment.usage.semantic_remedies import Ground, InstanceSearch, Shelf
 from allotment.usage.summary import DeviceState
 
 if TYPE_CHECKING:
@@ -78,9 +78,9 @@ KINDS: tuple[type[ApiStruct], ...] = (
     Queue,
     ResourceQuota,
     PriorityClass,
-    alpha2.ResourceClass,
-    alpha2.ResourceClassParameters,
-    alpha2.ResourceClaimParameters,
+    semantic.ResourceClass,
+    semantic.ResourceClassParameters,
+    semantic.ResourceClaimParameters,
     *STORAGE,
     Pod,
 )
@@ -275,8 +275,8 @@ class Examination:
         return [claims.objects[key] for key in keys if key in claims.objects]
 
     def _semantic_hints(self) -> Iterator[str]:
-        parameters = self._seen.some(alpha2.ResourceClaimParameters)
-        return semantic_hints(self._claims(), parameters, self._seen.of(alpha2.NodeResourceSlice))
+        parameters = self._seen.some(semantic.ResourceClaimParameters)
+        return semantic_hints(self._claims(), parameters, self._seen.of(semantic.NodeResourceSlice))
 
     def _remedies(self, finding: InquiryAnswer) -> Remedies:
         found, cut = list[Remedy](), False
@@ -442,11 +442,11 @@ def objects_of(seen: Snapshot) -> Iterator[ApiStruct]:
             yield from _nodes(seen)
         elif kind is not Pod:
             yield from seen.some(kind)
-    for claim in seen.some(alpha2.ResourceClaim):
+    for claim in seen.some(semantic.ResourceClaim):
         yield as_v1(claim)
 
 
-def as_v1(claim: alpha2.ResourceClaim) -> ResourceClaim:
+def as_v1(claim: semantic.ResourceClaim) -> ResourceClaim:
     """A claim of v1alpha2 as a scheduler meets it: carried by one of v1."""
     return decode(ResourceClaim, to_v1(to_builtins(claim)))
 

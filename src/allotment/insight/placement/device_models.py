@@ -11,13 +11,13 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from allotment.allocator.fleet import Fleet
-from allotment.allocator.instances import held_ids
 from allotment.allocator.ledger import Holding, Ledger
 from allotment.allocator.outcome import Allocated, Outcome
-from allotment.allocator.partition import partition_pools
 from allotment.allocator.pool import DeviceID, Pool
 from allotment.allocator.semantic import SemanticBook, allocate_semantic, semantic_results
-from allotment.api import alpha2
+from allotment.allocator.semantic_holdings import held_ids
+from allotment.allocator.semantic_pools import partition_pools
+from allotment.api import semantic
 from allotment.api.core import Node
 from allotment.api.resource import ResourceClaim
 from allotment.insight.manifest_cluster import Claim, ManifestCluster, name_of
@@ -73,7 +73,7 @@ class DeviceModel:
 class InstanceModel:
     """v1alpha2 with partitionable instances."""
 
-    kind = alpha2.ResourceClaim
+    kind = semantic.ResourceClaim
 
     def __init__(self, cluster: ManifestCluster, ledger: Ledger, strategy: str) -> None:
         self._cluster = cluster
@@ -82,7 +82,7 @@ class InstanceModel:
         )
         self._ledger = ledger
         self._strategy = strategy
-        self._slices: dict[str, list[alpha2.NodeResourceSlice]] = {}
+        self._slices: dict[str, list[semantic.NodeResourceSlice]] = {}
         for slice in cluster.node_slices:
             self._slices.setdefault(slice.spec.node_name, []).append(slice)
 
@@ -120,8 +120,8 @@ def _current(claims: Iterable[Claim]) -> list[ResourceClaim]:
     return [claim for claim in claims if isinstance(claim, ResourceClaim)]
 
 
-def _semantic(claims: Iterable[Claim]) -> list[alpha2.ResourceClaim]:
-    return [claim for claim in claims if isinstance(claim, alpha2.ResourceClaim)]
+def _semantic(claims: Iterable[Claim]) -> list[semantic.ResourceClaim]:
+    return [claim for claim in claims if isinstance(claim, semantic.ResourceClaim)]
 
 
 def ledger_name(claim: Claim) -> str:
@@ -131,7 +131,7 @@ def ledger_name(claim: Claim) -> str:
 
 def hold(ledger: Ledger, claim: Claim) -> None:
     """Writes down what an allocated claim holds. Raises Conflict if that was promised to another."""
-    if isinstance(claim, alpha2.ResourceClaim):
+    if isinstance(claim, semantic.ResourceClaim):
         ledger.hold(ledger_name(claim), tuple(Holding(id, None, (), False) for id in held_ids(claim)))
     elif claim.status.allocation is not None:
         ledger.commit(ledger_name(claim), claim.status.allocation)

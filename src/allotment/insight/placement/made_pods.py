@@ -29,7 +29,7 @@ from allotment.scheduler.taint_tolerance import keeps_off, tolerated
 if TYPE_CHECKING:
     from allotment.api.apps import DaemonSet
     from allotment.api.core import Node, Pod
-    from allotment.api.manifest import Located
+    from allotment.api.manifests.manifest import Located
 
 MOST = 20_000
 """Pods that are made at most, as in scenarios."""

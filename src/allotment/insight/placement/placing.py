@@ -16,7 +16,7 @@ from allotment.allocator.errors import AllocationError
 from allotment.allocator.ledger import Ledger, LedgerConflict
 from allotment.allocator.nodeselector import selects
 from allotment.allocator.outcome import Allocated, Outcome
-from allotment.api import alpha2
+from allotment.api import semantic
 from allotment.api.core import Node, NodeSelector, Pod
 from allotment.api.resource import ResourceClaimConsumerReference
 from allotment.insight.manifest_cluster import Claim, ManifestCluster, Name, name_of
@@ -207,7 +207,7 @@ def _hindrance(need: Need, claims: Sequence[Claim]) -> str:
     for claim in claims:
         others = [user.name for user in claim.status.reserved_for if user != me]
         allocation = claim.status.allocation
-        if others and isinstance(allocation, alpha2.AllocationResult) and not allocation.shareable:
+        if others and isinstance(allocation, semantic.AllocationResult) and not allocation.shareable:
             return f"claim {'/'.join(name_of(claim.metadata))} is not shareable and pod {others[0]} uses it"
     return ""
 
@@ -241,6 +241,6 @@ def _bounds(node: Node, pod: Pod | None, claims: Sequence[Claim]) -> Iterator[st
 
 def _usable_on(claim: Claim) -> NodeSelector | None:
     allocation = claim.status.allocation
-    if isinstance(allocation, alpha2.AllocationResult):
+    if isinstance(allocation, semantic.AllocationResult):
         return allocation.available_on_nodes
     return allocation.node_selector if allocation is not None else None

@@ -19,7 +19,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from allotment.api.claim_marks import EXTENDED
-from allotment.scheduler.devices.carried_claim import IMMEDIATE, carried, is_carrier
+from allotment.scheduler.devices.semantic_claim import IMMEDIATE, carried, is_carrier
 
 if TYPE_CHECKING:
     from allotment.api.resource import ResourceClaim, ResourceClaimConsumerReference

@@ -26,8 +26,8 @@ from typing import Annotated, Any
 
 import msgspec
 
-from allotment.api.document import read_documents
-from allotment.api.yaml_values import TextError
+from allotment.api.manifests.document import read_documents
+from allotment.api.manifests.yaml_values import TextError
 from allotment.scheduler.config import kubernetes_configuration, volcano_configuration
 from allotment.scheduler.config.configuration import (
     DEFAULT,

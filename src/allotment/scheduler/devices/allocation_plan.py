@@ -17,12 +17,12 @@ from allotment.allocator.outcome import Allocated
 from allotment.api.claim_marks import FINALIZER, SEMANTIC_FINALIZER
 from allotment.scheduler.binding.binding_conditions import awaited, timestamp
 from allotment.scheduler.binding.step import MakeClaim, WriteClaim
-from allotment.scheduler.devices.carried_claim import IMMEDIATE, carried_status
 from allotment.scheduler.devices.scoring import FILLED, MOST
+from allotment.scheduler.devices.semantic_claim import IMMEDIATE, carried_status
 from allotment.scheduler.framework import SUCCESS, Status, StatusCode
 
 if TYPE_CHECKING:
-    from allotment.api import alpha2
+    from allotment.api import semantic
     from allotment.api.core import Node
     from allotment.api.resource import AllocationResult
     from allotment.scheduler.cluster import Cluster
@@ -37,7 +37,7 @@ class Carried:
     """A claim of seed 0 that is to be allocated."""
 
     reference: Reference
-    claim: alpha2.ResourceClaim
+    claim: semantic.ResourceClaim
 
 
 class Grant(NamedTuple):

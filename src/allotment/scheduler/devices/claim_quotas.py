@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from allotment.api import alpha2
+from allotment.api import semantic
 from allotment.api.codec import to_builtins
 from allotment.api.conversion.v1alpha2 import to_v1
 from allotment.api.quantity import Quantity
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from allotment.api.core import ResourceQuota
     from allotment.scheduler.cluster import Cluster, Template
 
-Claim = ResourceClaim | alpha2.ResourceClaim
+Claim = ResourceClaim | semantic.ResourceClaim
 _NOTHING = Quantity.of(0)
 
 
@@ -71,7 +71,7 @@ def claim_like(template: Template) -> Claim:
     """A claim of a template as quotas see it: without a name."""
     if isinstance(template, ResourceClaimTemplate):
         return ResourceClaim(spec=template.spec.spec)
-    return alpha2.ResourceClaim(spec=template.spec.spec)
+    return semantic.ResourceClaim(spec=template.spec.spec)
 
 
 def _counts_claims(quota: ResourceQuota) -> bool:
@@ -82,4 +82,4 @@ def _counts_claims(quota: ResourceQuota) -> bool:
 def usage(claim: Claim) -> Usage:
     """What a claim counts for."""
     document = to_builtins(claim)
-    return usage_of(CLAIMS, to_v1(document) if isinstance(claim, alpha2.ResourceClaim) else document)
+    return usage_of(CLAIMS, to_v1(document) if isinstance(claim, semantic.ResourceClaim) else document)

@@ -19,9 +19,9 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING
 
-from allotment.allocator.carried import is_carrier
 from allotment.allocator.ledger import Holding, Ledger, holding
 from allotment.allocator.request import full_name
+from allotment.allocator.semantic_carrier import is_carrier
 
 if TYPE_CHECKING:
     from allotment.allocator.pool import DeviceID

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from allotment.allocator.errors import AllocationError
 from allotment.allocator.nodeselector import selects
 from allotment.allocator.suits import NODE_OPERATIONS
-from allotment.scheduler.devices.carried_claim import IMMEDIATE, carried
 from allotment.scheduler.devices.node_allocatable import NodeCosts
+from allotment.scheduler.devices.semantic_claim import IMMEDIATE, carried
 from allotment.scheduler.framework import SUCCESS, Status, StatusCode
 
 if TYPE_CHECKING:
-    from allotment.api import alpha2
+    from allotment.api import semantic
     from allotment.api.core import NodeSelector
     from allotment.api.resource import AllocationResult
     from allotment.scheduler.devices.allocation_plan import AllocationPlan, Carried, Grant
@@ -83,7 +83,7 @@ def reserved(reference: Reference) -> bool:
     return any(user.uid == reference.consumer.uid for user in reference.claim.status.reserved_for)
 
 
-def exclusive(claim: alpha2.ResourceClaim, reference: Reference, cycle: Cycle) -> bool:
+def exclusive(claim: semantic.ResourceClaim, reference: Reference, cycle: Cycle) -> bool:
     """Whether a claim of seed 0 is for one user at a time, and somebody else's turn."""
     if not in_use_by_others(reference, cycle):
         return False

@@ -26,9 +26,9 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from allotment.allocator.carried import carried_holdings, is_carrier, waiting_for_users
 from allotment.allocator.ledger import holding
 from allotment.allocator.request import full_name
+from allotment.allocator.semantic_carrier import carried_holdings, is_carrier, waiting_for_users
 from allotment.api.claim_marks import FINALIZER, STANDS_IN_FOR
 from allotment.api.codec import to_builtins
 from allotment.api.meta import ObjectMeta, OwnerReference

@@ -16,8 +16,8 @@ from allotment.allocator.errors import NodeError
 from allotment.allocator.outcome import Allocated, InvalidInput, Unsatisfiable
 from allotment.allocator.paused_searches import PausedSearches
 from allotment.allocator.semantic import SemanticBook, allocate_semantic, semantic_results
-from allotment.api import alpha2
-from allotment.scheduler.devices.carried_claim import carried_holdings
+from allotment.api import semantic
+from allotment.scheduler.devices.semantic_claim import carried_holdings
 from allotment.scheduler.devices.wording import GENERIC, NodeWording, refusal, unjudged
 
 if TYPE_CHECKING:
@@ -46,11 +46,11 @@ class SemanticFleet:
         self._searches = PausedSearches(effort)
         self._ledger = ledger
         self._note = note
-        self._slices: dict[str, dict[str, alpha2.NodeResourceSlice]] = {}  # by node and name
+        self._slices: dict[str, dict[str, semantic.NodeResourceSlice]] = {}  # by node and name
         self._objects: dict[type[ApiStruct], dict[str, Any]] = {
-            alpha2.ResourceClass: {},
-            alpha2.ResourceClassParameters: {},
-            alpha2.ResourceClaimParameters: {},
+            semantic.ResourceClass: {},
+            semantic.ResourceClassParameters: {},
+            semantic.ResourceClaimParameters: {},
         }
         self._home: dict[str, str] = {}  # slice → node
         self._drivers: set[str] = set()  # those that publish trees, or once did
@@ -66,7 +66,7 @@ class SemanticFleet:
     def change(self, old: ApiStruct | None, new: ApiStruct | None) -> Iterable[str]:
         """Takes in a slice, a class or parameters; returns the nodes on which answers may change."""
         for each in (old, new):
-            if isinstance(each, alpha2.NodeResourceSlice):
+            if isinstance(each, semantic.NodeResourceSlice):
                 return self._slice(each.metadata.name, new)
         shown: Any = new if new is not None else old
         objects = self._objects[type(shown)]
@@ -87,7 +87,7 @@ class SemanticFleet:
             if not self._slices[before]:
                 del self._slices[before]
             changed.append(before)
-        if isinstance(new, alpha2.NodeResourceSlice):
+        if isinstance(new, semantic.NodeResourceSlice):
             node = self._home[name] = new.spec.node_name
             self._slices.setdefault(node, {})[name] = new
             self._meet(new.spec.driver_name)
@@ -136,18 +136,18 @@ class SemanticFleet:
             self._book = SemanticBook(classes, of_classes, of_claims)
         return self._book
 
-    def fault(self, claims: Sequence[alpha2.ResourceClaim]) -> str:
+    def fault(self, claims: Sequence[semantic.ResourceClaim]) -> str:
         """What is wrong with claims, wherever they are asked for; empty if nothing is."""
         fault = self.book.demand(claims).fault
         return str(fault) if fault is not None else ""
 
-    def shareable(self, claim: alpha2.ResourceClaim) -> bool:
+    def shareable(self, claim: semantic.ResourceClaim) -> bool:
         """Whether several pods may use what a claim is given, by its parameters as they are now."""
         demand = self.book.demand([claim])
         return demand.fault is None and bool(demand.terms[0].claim_parameters.shareable)
 
     def ask(
-        self, node: Node, key: Hashable, claims: Sequence[alpha2.ResourceClaim], strategy: str
+        self, node: Node, key: Hashable, claims: Sequence[semantic.ResourceClaim], strategy: str
     ) -> Allocated | NodeWording:
         """The answer of one node. ``key`` is equal for claims that ask for the same."""
         name = node.metadata.name
@@ -178,14 +178,14 @@ class SemanticFleet:
             known = answers[name] = _Answer(node, version, verdict)
         return known.verdict
 
-    def examine(self, node: Node, claims: Sequence[alpha2.ResourceClaim]) -> Outcome:
+    def examine(self, node: Node, claims: Sequence[semantic.ResourceClaim]) -> Outcome:
         """The answer of one node with all its reasons, which ``ask`` does not keep."""
         name = node.metadata.name
         return allocate_semantic(
             node, self.slices(name), self.book, claims, self.held(name), holdings=self._ledger
         )
 
-    def slices(self, node: str) -> list[alpha2.NodeResourceSlice]:
+    def slices(self, node: str) -> list[semantic.NodeResourceSlice]:
         """What a node publishes."""
         return list(self._slices.get(node, {}).values())
 
@@ -196,17 +196,17 @@ class SemanticFleet:
     def parameters(
         self,
     ) -> tuple[
-        list[alpha2.ResourceClass],
-        list[alpha2.ResourceClassParameters],
-        list[alpha2.ResourceClaimParameters],
+        list[semantic.ResourceClass],
+        list[semantic.ResourceClassParameters],
+        list[semantic.ResourceClaimParameters],
     ]:
         """Classes, and parameters of classes and of claims."""
         classes, of_classes, of_claims = self._objects.values()
         return list(classes.values()), list(of_classes.values()), list(of_claims.values())
 
     def results(
-        self, claims: Sequence[alpha2.ResourceClaim], allocated: Allocated
-    ) -> list[tuple[alpha2.AllocationResult, str]]:
+        self, claims: Sequence[semantic.ResourceClaim], allocated: Allocated
+    ) -> list[tuple[semantic.AllocationResult, str]]:
         """An answer as v1alpha2 writes it, for these very claims: the allocation of each, and its class's driver."""
         demand = self.book.demand(claims)
         drivers = [terms.resource_class.driver_name for terms in demand.terms]

@@ -15,9 +15,9 @@ from allotment.scheduler.devices.wording import GENERIC, anything_in_use, refusa
 from allotment.scheduler.framework import Status, StatusCode
 
 if TYPE_CHECKING:
+    from allotment.allocator.demand_view import DemandView
     from allotment.allocator.fleet import Fleet, NodePlace
     from allotment.allocator.result import AnswerDraft
-    from allotment.allocator.view import DemandView
     from allotment.api.resource import AllocationResult, ResourceClaim
     from allotment.scheduler.devices.scoring import Sizes
 

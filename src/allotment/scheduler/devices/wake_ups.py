@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from allotment.allocator.pool import DeviceID
-from allotment.api.alpha2 import NodeResourceSlice
 from allotment.api.batch import PodGroup
 from allotment.api.core import Node, Pod
 from allotment.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
+from allotment.api.semantic import NodeResourceSlice
 
 if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from allotment.allocator.ledger import LedgerConflict
 from allotment.allocator.search import DEFAULT_BUDGET
 from allotment.allocator.strategy import BEST_FIT, FIRST_FIT
-from allotment.api import alpha2
+from allotment.api import semantic
 from allotment.api.batch import PodGroup
 from allotment.api.claim_marks import FINALIZER, SEMANTIC_FINALIZER
 from allotment.api.codec import encode
@@ -31,7 +31,6 @@ from allotment.scheduler.binding.step import AwaitConditions, MakeClaim, PatchSt
 from allotment.scheduler.devices import extended_resources
 from allotment.scheduler.devices import wake_ups as device_wakes
 from allotment.scheduler.devices.allocation_plan import AllocationPlan, Carried, Grant
-from allotment.scheduler.devices.carried_claim import IMMEDIATE, carried, is_carrier
 from allotment.scheduler.devices.claim_references import (
     Reference,
     UnusableClaim,
@@ -55,6 +54,7 @@ from allotment.scheduler.devices.pod_wants import (
     reserved,
     unresolvable,
 )
+from allotment.scheduler.devices.semantic_claim import IMMEDIATE, carried, is_carrier
 from allotment.scheduler.devices.shape_answers import Wish
 from allotment.scheduler.framework import (
     SKIP,
@@ -94,10 +94,10 @@ _KINDS: tuple[type[ApiStruct], ...] = (
     DeviceTaintRule,
     Node,
     PodGroup,
-    alpha2.NodeResourceSlice,
-    alpha2.ResourceClass,
-    alpha2.ResourceClassParameters,
-    alpha2.ResourceClaimParameters,
+    semantic.NodeResourceSlice,
+    semantic.ResourceClass,
+    semantic.ResourceClassParameters,
+    semantic.ResourceClaimParameters,
 )
 
 _STALE = unresolvable("have to wait until a claim of an earlier attempt is deleted")

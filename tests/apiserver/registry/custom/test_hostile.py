@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from allotment.api.conform import conform
 from allotment.api.fields import MOST_CHOICES, MOST_ERRORS
-from allotment.api.schema import schema_of
+from allotment.api.schema.conform import conform
+from allotment.api.schema.schema import schema_of
 from allotment.api.status import BadRequest, TooLarge
 from allotment.apiserver.auth.identity import ADMINISTRATOR
 from allotment.apiserver.registry.custom.definition import definition_errors, definition_warnings

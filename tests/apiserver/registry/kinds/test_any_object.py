@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from allotment.api.conform import conform
-from allotment.api.schema import Schema, schema_of
+from allotment.api.schema.conform import conform
+from allotment.api.schema.schema import Schema, schema_of
 from allotment.api.status import BadRequest, StatusError
 from allotment.apiserver.auth.identity import ADMINISTRATOR
 from allotment.apiserver.registry import kinds

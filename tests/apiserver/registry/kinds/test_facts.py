@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from allotment.api.schema import schema_of
+from allotment.api.schema.schema import schema_of
 from allotment.apiserver.registry import kinds
 from allotment.apiserver.registry.catalogue import found_in
 from allotment.apiserver.registry.kinds.namespace import RESOURCES as NAMESPACES

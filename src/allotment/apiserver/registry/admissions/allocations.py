@@ -28,10 +28,10 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from allotment.allocator.counters import Counters, CounterTable
-from allotment.allocator.instances import held_ids
 from allotment.allocator.ledger import Holding, Ledger, LedgerConflict, holding
 from allotment.allocator.pool import DeviceID, Pool, PooledDevice, PoolID
-from allotment.api import alpha2, resource
+from allotment.allocator.semantic_holdings import held_ids
+from allotment.api import resource, semantic
 from allotment.api.codec import ApiError, decode
 from allotment.api.conversion import v1alpha2
 from allotment.api.quantity import Quantity
@@ -426,7 +426,7 @@ def _locks(claim: Obj) -> Iterator[tuple[DeviceID, str]]:
     carried = v1alpha2.as_carried(claim)
     if carried is None:
         return
-    for id in held_ids(decode(alpha2.ResourceClaim, carried)):
+    for id in held_ids(decode(semantic.ResourceClaim, carried)):
         names = id.device.split("/")
         for end in range(1, len(names), 2):
             yield id._replace(device="/".join(names[:end])), names[end]

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from allotment.api.conform import Conformed
+from allotment.api.schema.conform import Conformed
 from allotment.apiserver.registry.catalogue import version_rank
 from allotment.apiserver.registry.custom.columns import printer_columns
 from allotment.apiserver.registry.custom.jsonpath import JsonPath

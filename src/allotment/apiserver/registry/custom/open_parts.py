@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from allotment.api.conform import conform
-from allotment.api.schema import definition
+from allotment.api.schema.conform import conform
+from allotment.api.schema.schema import definition
 from allotment.api.status import BadRequest
 
 _SCHEMA: Final = definition("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps")

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import msgspec
 
-from allotment.api.conform import MAX_REPORTED, Conformed, conform
-from allotment.api.schema import definition
+from allotment.api.schema.conform import MAX_REPORTED, Conformed, conform
+from allotment.api.schema.schema import definition
 from allotment.api.status import BadRequest, TooLarge
 from allotment.api.text import shortened
 from allotment.api.trail import LONGEST, Trail, dotted

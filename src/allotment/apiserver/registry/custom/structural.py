@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from allotment.api.schema import SCALARS, Schema, definition
+from allotment.api.schema.schema import SCALARS, Schema, definition
 
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 META_FIELDS = frozenset({"apiVersion", "kind", "metadata"})

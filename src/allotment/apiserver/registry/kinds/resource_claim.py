@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from allotment.api import alpha2, resource
+from allotment.api import resource, semantic
 from allotment.api.conversion import v1alpha2
 from allotment.api.fields import FieldError
 from allotment.api.plain_defaults import default_claim, default_claim_status
@@ -58,7 +58,7 @@ class _ClaimStrategy(Strategy):
     def validate(self, obj: Obj) -> list[FieldError]:
         carried = v1alpha2.as_carried(obj)
         if carried is not None:
-            return content_errors(validate_semantic_claim(view(alpha2.ResourceClaim, carried)))
+            return content_errors(validate_semantic_claim(view(semantic.ResourceClaim, carried)))
         return list(_spec_errors(obj.get("spec") or {}))
 
     def validate_update(self, obj: Obj, old: Obj) -> list[FieldError]:
@@ -72,7 +72,7 @@ class _ClaimStrategy(Strategy):
         if carried is not None and (before := v1alpha2.as_carried(old)) is not None:
             return content_errors(
                 validate_semantic_claim_status(
-                    view(alpha2.ResourceClaim, carried), view(alpha2.ResourceClaim, before)
+                    view(semantic.ResourceClaim, carried), view(semantic.ResourceClaim, before)
                 )
             )
         return content_errors(

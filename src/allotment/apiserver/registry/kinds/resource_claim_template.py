@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from allotment.api import alpha2, resource
+from allotment.api import resource, semantic
 from allotment.api.conversion import v1alpha2
 from allotment.api.fields import FieldError
 from allotment.api.plain_defaults import default_template
@@ -26,7 +26,7 @@ class _TemplateStrategy(Strategy):
     def validate(self, obj: Obj) -> list[FieldError]:
         carried = v1alpha2.as_carried(obj)
         if carried is not None:
-            return content_errors(validate_semantic_template(view(alpha2.ResourceClaimTemplate, carried)))
+            return content_errors(validate_semantic_template(view(semantic.ResourceClaimTemplate, carried)))
         template = view(resource.ResourceClaimTemplate, obj)
         return content_errors(validate_template(template, check=check_expression))
 

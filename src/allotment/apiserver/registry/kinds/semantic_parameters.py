@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from allotment.api import alpha2
+from allotment.api import semantic
 from allotment.api.fields import FieldError, FieldPath
 from allotment.api.meta import ApiStruct
 from allotment.api.validation import (
@@ -54,7 +54,7 @@ def _resource(kind: str, plural: str, *, namespaced: bool, strategy: StrategyRul
         plural=plural,
         namespaced=namespaced,
         strategy=strategy,
-        doc=" ".join((getattr(alpha2, kind).__doc__ or "").split()),
+        doc=" ".join((getattr(semantic, kind).__doc__ or "").split()),
         **more,
     )
 
@@ -66,7 +66,7 @@ RESOURCES = (
         namespaced=False,
         strategy=StrategyRules(
             generation=True,
-            check=_checked(alpha2.NodeResourceSlice, validate_node_resource_slice),
+            check=_checked(semantic.NodeResourceSlice, validate_node_resource_slice),
             check_change=_unmoved,
         ),
         columns=(
@@ -85,7 +85,7 @@ RESOURCES = (
         "ResourceClass",
         "resourceclasses",
         namespaced=False,
-        strategy=StrategyRules(check=_checked(alpha2.ResourceClass, validate_resource_class)),
+        strategy=StrategyRules(check=_checked(semantic.ResourceClass, validate_resource_class)),
         columns=(
             PrinterColumn(
                 "DriverName", "string", _field("driverName"), "The driver that serves claims of the class."
@@ -100,7 +100,7 @@ RESOURCES = (
         strategy=StrategyRules(
             generation=True,
             check=_checked(
-                alpha2.ResourceClassParameters,
+                semantic.ResourceClassParameters,
                 lambda obj: validate_class_parameters(obj, check=check_expression),
             ),
         ),
@@ -112,7 +112,7 @@ RESOURCES = (
         strategy=StrategyRules(
             generation=True,
             check=_checked(
-                alpha2.ResourceClaimParameters,
+                semantic.ResourceClaimParameters,
                 lambda obj: validate_claim_parameters(obj, check=check_expression),
             ),
         ),

@@ -14,8 +14,8 @@ from typing import Any
 
 import yaml
 
+from allotment.api.manifests.yaml_scalar import plain, tagged
 from allotment.api.nesting import MAX_DEPTH
-from allotment.api.yaml_scalar import plain, tagged
 
 MAX_ALIASED = 100_000
 """Values that aliases may add to one text. Aliases of aliases would make billions of them."""

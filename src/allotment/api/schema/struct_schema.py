@@ -14,7 +14,7 @@ import msgspec
 from allotment.api import kinds
 from allotment.api.meta import ApiStruct, Int32, Time
 from allotment.api.quantity import Quantity
-from allotment.api.schema import SCALARS, Schema, definition
+from allotment.api.schema.schema import SCALARS, Schema, definition
 
 _UPSTREAM = {
     "allotment.api.meta": "io.k8s.apimachinery.pkg.apis.meta.v1",

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from allotment.allocator.instances import held_ids
 from allotment.allocator.ledger import Holding
-from allotment.api import alpha2
+from allotment.allocator.semantic_holdings import held_ids
+from allotment.api import semantic
 from allotment.api.codec import DecodeError, decode, to_builtins
 from allotment.api.conversion.v1alpha2 import CARRIER, as_carried
 
@@ -25,13 +25,13 @@ def is_carrier(claim: ResourceClaim) -> bool:
     return bool(config) and any(each.opaque is not None and each.opaque.driver == CARRIER for each in config)
 
 
-def carried(claim: ResourceClaim) -> alpha2.ResourceClaim | None:
+def carried(claim: ResourceClaim) -> semantic.ResourceClaim | None:
     """The v1alpha2 claim in a v1 claim; None for v1's own."""
     if not is_carrier(claim):
         return None
     read = as_carried(to_builtins(claim))
     try:
-        return decode(alpha2.ResourceClaim, read) if read is not None else None
+        return decode(semantic.ResourceClaim, read) if read is not None else None
     except DecodeError:
         return None
 

@@ -15,10 +15,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from allotment.api.json_lines import LineFinder
+from allotment.api.manifests.json_lines import LineFinder
+from allotment.api.manifests.yaml_scalar import finite
+from allotment.api.manifests.yaml_values import TOO_DEEP, Document, Path, TextError, YamlValues, duplicate
 from allotment.api.nesting import too_deep
-from allotment.api.yaml_scalar import finite
-from allotment.api.yaml_values import TOO_DEEP, Document, Path, TextError, YamlValues, duplicate
 
 MAX_SIZE = 64 * 1024 * 1024
 """Characters of text that we look at."""

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from allotment.allocator.carried import carried, carried_holdings, is_carrier
+from allotment.allocator.semantic_carrier import carried, carried_holdings, is_carrier
 from allotment.api.codec import to_builtins
 from allotment.api.conversion.v1alpha2 import to_v1
 
 if TYPE_CHECKING:
-    from allotment.api import alpha2
+    from allotment.api import semantic
 
 __all__ = ["IMMEDIATE", "carried", "carried_holdings", "carried_status", "is_carrier"]
 
@@ -19,7 +19,7 @@ IMMEDIATE = "Immediate"
 
 
 def carried_status(
-    claim: alpha2.ResourceClaim, allocation: alpha2.AllocationResult, driver: str
+    claim: semantic.ResourceClaim, allocation: semantic.AllocationResult, driver: str
 ) -> dict[str, Any]:
     """The ``allocation`` of a v1 status that says the same."""
     document = to_builtins(claim)

@@ -11,7 +11,7 @@ from allotment.api import kinds
 from allotment.api.core import Node, Pod
 from allotment.api.defaults import with_defaults
 from allotment.api.fields import FieldError, FieldPath
-from allotment.api.manifest import Located, ManifestError
+from allotment.api.manifests.manifest import Located, ManifestError
 from allotment.api.meta import ApiStruct
 from allotment.api.validation import ExpressionChecker, validate
 

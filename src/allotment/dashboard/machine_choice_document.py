@@ -8,8 +8,8 @@ from allotment.api.autoscaling import VALIDATION_SUCCEEDED
 from allotment.autoscaler.catalogue.catalogue_summary import SummaryLine, assortment, says
 from allotment.autoscaler.catalogue.overlay_status import conditions
 from allotment.autoscaler.catalogue.overlays import OverlaidCatalogue, OverlayFinding
+from allotment.dashboard.cut_text import LONGEST, said
 from allotment.dashboard.price import price
-from allotment.dashboard.words import LONGEST, said
 
 TOLD = 200
 """Overlays, and types; of more there is the number."""

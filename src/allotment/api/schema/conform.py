@@ -18,7 +18,8 @@ from typing import Any, Final
 
 import msgspec
 
-from allotment.api.canonical import (
+from allotment.api.nesting import MAX_DEPTH
+from allotment.api.schema.canonical import (
     Unreadable,
     canonical_quantity,
     canonical_time,
@@ -27,8 +28,7 @@ from allotment.api.canonical import (
     is_quantity,
     is_time,
 )
-from allotment.api.nesting import MAX_DEPTH
-from allotment.api.schema import Schema
+from allotment.api.schema.schema import Schema
 from allotment.api.status import BadRequest
 from allotment.api.text import shortened
 from allotment.api.trail import Trail, dotted

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from allotment.allocator.pool import DeviceID
 
 if TYPE_CHECKING:
-    from allotment.api import alpha2
+    from allotment.api import semantic
 
 
-def held_ids(claim: alpha2.ResourceClaim) -> list[DeviceID]:
+def held_ids(claim: semantic.ResourceClaim) -> list[DeviceID]:
     """The instances that an allocated claim holds, as the ledger counts them."""
     allocation = claim.status.allocation
     ids: list[DeviceID] = []

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-_FOLDER = Path(__file__).with_name("schemas")
+_FOLDER = Path(__file__).with_name("documents")
 
 
 @dataclass(slots=True)
@@ -46,7 +46,7 @@ class Message:
 
 
 def message_of(name: str) -> Message:
-    """The message of a named definition (see :attr:`allotment.api.schema.Schema.name`). Raises KeyError."""
+    """The message of a named definition (see :attr:`allotment.api.schema.schema.Schema.name`). Raises KeyError."""
     home, _, own = name.rpartition(".")
     short = ".".join(home.split(".")[-2:])
     if short not in _shorts() or _package(short).name != home:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from allotment.api import alpha2
+from allotment.api import semantic
 from allotment.api.codec import decode
 from allotment.api.validation import (
     validate,
@@ -23,7 +23,7 @@ def instance(name: str = "gpu-0", **fields: Any) -> Json:
     return {"name": name, **fields}
 
 
-def with_attribute(**attribute: Any) -> alpha2.NodeResourceSlice:
+def with_attribute(**attribute: Any) -> semantic.NodeResourceSlice:
     return with_instances(instance(attributes=[{"name": "memory", "quantity": "1Gi"} | attribute]))
 
 
@@ -45,7 +45,7 @@ def _nested_lists(levels: int) -> Any:
     return made
 
 
-SLICES: dict[str, tuple[alpha2.NodeResourceSlice, list[str]]] = {
+SLICES: dict[str, tuple[semantic.NodeResourceSlice, list[str]]] = {
     "empty tree": (node_slice(), []),
     "attributes of every kind": (
         with_instances(
@@ -175,7 +175,7 @@ SLICES: dict[str, tuple[alpha2.NodeResourceSlice, list[str]]] = {
 
 
 @pytest.mark.parametrize(("given", "errors"), SLICES.values(), ids=SLICES.keys())
-def test_node_resource_slice(given: alpha2.NodeResourceSlice, errors: list[str]) -> None:
+def test_node_resource_slice(given: semantic.NodeResourceSlice, errors: list[str]) -> None:
     assert shown(validate_node_resource_slice(given)) == errors
 
 
@@ -187,10 +187,10 @@ def test_a_slice_of_an_unknown_model_is_told_so() -> None:
 REFERENCE = {"kind": "CardParameters", "name": "p", "apiGroup": "dra.example.com"}
 SELECTOR = 'quantities["memory"] >= "8Gi"'
 OTHERS: dict[str, tuple[type[Any], Json, list[str]]] = {
-    "class": (alpha2.ResourceClass, {"driverName": "a.example.com", "parametersRef": REFERENCE}, []),
-    "class without driver": (alpha2.ResourceClass, {}, ["driverName: required"]),
+    "class": (semantic.ResourceClass, {"driverName": "a.example.com", "parametersRef": REFERENCE}, []),
+    "class without driver": (semantic.ResourceClass, {}, ["driverName: required"]),
     "class with an empty reference": (
-        alpha2.ResourceClass,
+        semantic.ResourceClass,
         {"driverName": "a", "parametersRef": {"apiGroup": "_", "namespace": "A"}},
         [
             "parametersRef.kind: required",
@@ -200,12 +200,12 @@ OTHERS: dict[str, tuple[type[Any], Json, list[str]]] = {
         ],
     ),
     "class with empty nodes": (
-        alpha2.ResourceClass,
+        semantic.ResourceClass,
         {"driverName": "a", "suitableNodes": {}},
         ["suitableNodes.nodeSelectorTerms: required"],
     ),
     "class parameters": (
-        alpha2.ResourceClassParameters,
+        semantic.ResourceClassParameters,
         {
             "generatedFrom": REFERENCE,
             "vendorParameters": {"a": 1},
@@ -214,17 +214,17 @@ OTHERS: dict[str, tuple[type[Any], Json, list[str]]] = {
         [],
     ),
     "vendor parameters that are no object": (
-        alpha2.ResourceClassParameters,
+        semantic.ResourceClassParameters,
         {"vendorParameters": [1]},
         ["vendorParameters: invalid"],
     ),
     "vendor parameters that are too long": (
-        alpha2.ResourceClassParameters,
+        semantic.ResourceClassParameters,
         {"vendorParameters": {"a": "x" * 10_240}},
         ["vendorParameters: too_long"],
     ),
     "vendor parameters of a claim that are too deep": (
-        alpha2.ResourceClaimParameters,
+        semantic.ResourceClaimParameters,
         {
             "vendorParameters": {"a": _nested_lists(32)},
             "requests": [{"driverName": "a", "partitionable": {"required": [{"selector": "true"}]}}],
@@ -232,37 +232,37 @@ OTHERS: dict[str, tuple[type[Any], Json, list[str]]] = {
         ["vendorParameters: forbidden"],
     ),
     "vendor parameters that are just so deep": (
-        alpha2.ResourceClassParameters,
+        semantic.ResourceClassParameters,
         {"vendorParameters": {"a": _nested_lists(31)}},
         [],
     ),
     "a filter that may cost too much": (
-        alpha2.ResourceClassParameters,
+        semantic.ResourceClassParameters,
         {"filters": [{"driverName": "a", "partitionable": {"selector": COSTLY}}]},
         ["filters[0].partitionable.selector: forbidden"],
     ),
     "a selector that may cost too much": (
-        alpha2.ResourceClaimParameters,
+        semantic.ResourceClaimParameters,
         {"requests": [{"driverName": "a", "partitionable": {"required": [{"selector": COSTLY}]}}]},
         ["requests[0].partitionable.required[0].selector: forbidden"],
     ),
     "33 filters": (
-        alpha2.ResourceClassParameters,
+        semantic.ResourceClassParameters,
         {"filters": [{"driverName": "a", "partitionable": {"selector": SELECTOR}}] * 33},
         ["filters: too_many"],
     ),
     "filter without driver and model": (
-        alpha2.ResourceClassParameters,
+        semantic.ResourceClassParameters,
         {"filters": [{}]},
         ["filters[0].driverName: required", "filters[0]: required"],
     ),
     "filter that does not compile": (
-        alpha2.ResourceClassParameters,
+        semantic.ResourceClassParameters,
         {"filters": [{"driverName": "a", "partitionable": {"selector": "broken"}}]},
         ["filters[0].partitionable.selector: invalid"],
     ),
     "claim parameters": (
-        alpha2.ResourceClaimParameters,
+        semantic.ResourceClaimParameters,
         {
             "shareable": True,
             "requests": [
@@ -273,32 +273,32 @@ OTHERS: dict[str, tuple[type[Any], Json, list[str]]] = {
         [],
     ),
     "33 requests": (
-        alpha2.ResourceClaimParameters,
+        semantic.ResourceClaimParameters,
         {"requests": [{"driverName": "a", "partitionable": {"required": [{"selector": "true"}]}}] * 33},
         ["requests: too_many"],
     ),
     "request without driver and model": (
-        alpha2.ResourceClaimParameters,
+        semantic.ResourceClaimParameters,
         {"requests": [{}]},
         ["requests[0].driverName: required", "requests[0]: required"],
     ),
     "request for nothing": (
-        alpha2.ResourceClaimParameters,
+        semantic.ResourceClaimParameters,
         {"requests": [{"driverName": "a", "partitionable": {}}]},
         ["requests[0].partitionable.required: required"],
     ),
     "request for 33 instances": (
-        alpha2.ResourceClaimParameters,
+        semantic.ResourceClaimParameters,
         {"requests": [{"driverName": "a", "partitionable": {"required": [{"selector": "true"}] * 33}}]},
         ["requests[0].partitionable.required: too_many"],
     ),
     "request without selector": (
-        alpha2.ResourceClaimParameters,
+        semantic.ResourceClaimParameters,
         {"requests": [{"driverName": "a", "partitionable": {"required": [{}]}}]},
         ["requests[0].partitionable.required[0].selector: invalid"],
     ),
     "name twice": (
-        alpha2.ResourceClaimParameters,
+        semantic.ResourceClaimParameters,
         {
             "requests": [
                 {
@@ -310,18 +310,18 @@ OTHERS: dict[str, tuple[type[Any], Json, list[str]]] = {
         ["requests[0].partitionable.required[1]: duplicate"],
     ),
     "claim": (
-        alpha2.ResourceClaim,
+        semantic.ResourceClaim,
         {"spec": {"resourceClassName": "gpu", "parametersRef": REFERENCE, "allocationMode": "Immediate"}},
         [],
     ),
-    "claim without class": (alpha2.ResourceClaim, {}, ["spec.resourceClassName: required"]),
+    "claim without class": (semantic.ResourceClaim, {}, ["spec.resourceClassName: required"]),
     "claim in an unknown mode": (
-        alpha2.ResourceClaim,
+        semantic.ResourceClaim,
         {"spec": {"resourceClassName": "gpu", "allocationMode": "Later"}},
         ["spec.allocationMode: not_supported"],
     ),
     "template": (
-        alpha2.ResourceClaimTemplate,
+        semantic.ResourceClaimTemplate,
         {"spec": {"spec": {"resourceClassName": "G"}}},
         ["spec.spec.resourceClassName: invalid"],
     ),
@@ -334,9 +334,9 @@ def test_other_kinds(kind: type[Any], fields: Json, errors: list[str]) -> None:
     assert shown(validate(given, check=check)) == errors
 
 
-def claim(**status: Any) -> alpha2.ResourceClaim:
+def claim(**status: Any) -> semantic.ResourceClaim:
     data = {"metadata": {"name": "c"}, "spec": {"resourceClassName": "gpu"}, "status": status}
-    return decode(alpha2.ResourceClaim, data)
+    return decode(semantic.ResourceClaim, data)
 
 
 def handle(*ids: str, **fields: Any) -> Json:
@@ -346,7 +346,7 @@ def handle(*ids: str, **fields: Any) -> Json:
 
 POD = {"resource": "pods", "name": "p", "uid": "u"}
 HANDLE = "status.allocation.resourceHandles[0]"
-STATUSES: dict[str, tuple[alpha2.ResourceClaim, list[str]]] = {
+STATUSES: dict[str, tuple[semantic.ResourceClaim, list[str]]] = {
     "allocated": (claim(allocation={"resourceHandles": [handle("gpu-1/half/first")]}), []),
     "shared": (
         claim(allocation={"shareable": True}, reservedFor=[POD, POD | {"uid": "v"}]),
@@ -385,7 +385,7 @@ STATUSES: dict[str, tuple[alpha2.ResourceClaim, list[str]]] = {
 
 
 @pytest.mark.parametrize(("given", "errors"), STATUSES.values(), ids=STATUSES.keys())
-def test_claim_status(given: alpha2.ResourceClaim, errors: list[str]) -> None:
+def test_claim_status(given: semantic.ResourceClaim, errors: list[str]) -> None:
     assert shown(validate_semantic_claim_status(given)) == errors
 
 
@@ -396,6 +396,6 @@ def test_what_may_not_change() -> None:
     assert validate_semantic_claim_status(claim(), old) == []
     assert shown(validate_semantic_claim_status(other, old)) == ["status.allocation: invalid"]
     renamed = decode(
-        alpha2.ResourceClaim, {"metadata": {"name": "c"}, "spec": {"resourceClassName": "other"}}
+        semantic.ResourceClaim, {"metadata": {"name": "c"}, "spec": {"resourceClassName": "other"}}
     )
     assert shown(validate_semantic_claim_update(renamed, old)) == ["spec: invalid"]

@@ -1,6 +1,6 @@
 """The full schema of a kind: every field's name, type and merge behaviour.
 
-Schemas of Kubernetes' kinds come from the files in ``schemas/``, which ``tools/schemas.py`` writes; those of our own
+Schemas of Kubernetes' kinds come from the files in ``documents/``, which ``tools/schemas.py`` writes; those of our own
 kinds from the typed structs (``struct_schema.py``); those of custom kinds from their CustomResourceDefinition.
 
 A file holds one Go package: a line with its name and apiVersion, then a block of lines for each definition, parsed
@@ -27,7 +27,7 @@ from typing import Any
 
 import msgspec
 
-_FOLDER = Path(__file__).with_name("schemas")
+_FOLDER = Path(__file__).with_name("documents")
 
 
 class Schema:
@@ -98,7 +98,7 @@ def schema_of(api_version: str, kind: str) -> Schema:
         return package.definition(kind)
     if kind == "DeleteOptions" or (meta is not None and kind in meta.kinds):
         return _read("meta.v1").definition(kind)
-    from allotment.api.struct_schema import own_schema  # the other way round there
+    from allotment.api.schema.struct_schema import own_schema  # the other way round there
 
     return own_schema(api_version, kind)
 

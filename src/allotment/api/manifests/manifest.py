@@ -15,9 +15,9 @@ from typing import Any
 
 from allotment.api import kinds
 from allotment.api.codec import ApiError, DecodeError, decode, unknown_fields
-from allotment.api.document import line_finder, read_documents
+from allotment.api.manifests.document import line_finder, read_documents
+from allotment.api.manifests.yaml_values import Document, Path, TextError
 from allotment.api.meta import ApiStruct
-from allotment.api.yaml_values import Document, Path, TextError
 
 
 class ManifestError(ApiError):

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from allotment.api.status import StatusError
 from allotment.apiserver.http.reply import StreamResponse, encode
 from allotment.dashboard.page import NOT_KEPT
-from allotment.dashboard.view import PersonView
-from allotment.dashboard.views import Views
+from allotment.dashboard.person_view import PersonView
+from allotment.dashboard.shared_views import Views
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

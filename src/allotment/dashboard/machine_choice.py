@@ -11,7 +11,7 @@ from allotment.autoscaler.catalogue.catalogue import Catalogue
 from allotment.autoscaler.catalogue.machine import Machine
 from allotment.autoscaler.catalogue.node_claims import machine_of
 from allotment.autoscaler.catalogue.overlays import OverlaidCatalogue, evaluate
-from allotment.dashboard.choice_document import choice_document
+from allotment.dashboard.machine_choice_document import choice_document
 
 
 def choice_of(catalogue: Catalogue, overlays: Iterable[NodeOverlay]) -> MachineChoice:

@@ -18,8 +18,8 @@ from typing import Generic, TypeVar
 from allotment.api.status import TooManyRequests, Unavailable
 from allotment.apiserver.auth.identity import Identity
 from allotment.client.client import Client
+from allotment.dashboard.person_view import PersonView, Viewer
 from allotment.dashboard.rights import Rights
-from allotment.dashboard.view import PersonView, Viewer
 
 log = logging.getLogger(__name__)
 

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from allotment.allocator.pool import PoolID
 from allotment.allocator.semantic import SemanticBook
-from allotment.api import alpha2
+from allotment.api import semantic
 from allotment.api.core import Node, NodeSelector
 from allotment.usage.remaining import Fits, Remaining
-from allotment.usage.remaining_instances import remaining_instances
+from allotment.usage.semantic_remaining import remaining_instances
 from tests.allocator.build import selector, where
 from tests.allocator.trees import (
     DRIVER,
@@ -35,8 +35,8 @@ ANYTHING = book_for("true")
 
 
 def ask(
-    *trees: alpha2.NodeResourceSlice,
-    held: tuple[alpha2.ResourceClaim, ...] = (),
+    *trees: semantic.NodeResourceSlice,
+    held: tuple[semantic.ResourceClaim, ...] = (),
     book: SemanticBook = ANYTHING,
     nodes: tuple[Node, ...] = (node(),),
     **bounds: int,
@@ -117,7 +117,7 @@ INSTANCES = st.recursive(
 """A leaf, or the ways to split an instance, each with its parts."""
 
 
-def tree_of(shape: object, name: str) -> alpha2.ResourceInstance:
+def tree_of(shape: object, name: str) -> semantic.ResourceInstance:
     if not isinstance(shape, list):
         return leaf(name)
     return split(

@@ -35,7 +35,7 @@ from allotment.api.resource import ResourceSliceSpec as SliceSpec
 from allotment.api.semver import Version, VersionError
 
 if TYPE_CHECKING:
-    from allotment.api.alpha2 import (
+    from allotment.api.semantic import (
         Attribute,
         NodeResourceSlice,
         PartitionableResources,

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from allotment.allocator.outcome import Allocated
 from allotment.allocator.request import full_name
 from allotment.allocator.semantic import SemanticBook, allocate_semantic
-from allotment.api import alpha2
+from allotment.api import semantic
 from allotment.usage.changes import ChangeKind
 from allotment.usage.remedies import MOST, Remedies, Remedy
 
@@ -30,9 +30,9 @@ BUDGET = 20_000
 _EXPRESSION = 80  # characters that are shown of one
 _EVERYTHING = "true"
 
-Slices = Sequence[alpha2.NodeResourceSlice]
-ClassParameters = alpha2.ResourceClassParameters
-ClaimParameters = alpha2.ResourceClaimParameters
+Slices = Sequence[semantic.NodeResourceSlice]
+ClassParameters = semantic.ResourceClassParameters
+ClaimParameters = semantic.ResourceClaimParameters
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Ground:
 class Shelf:
     """Classes and parameters, as a book is made of them."""
 
-    classes: Sequence[alpha2.ResourceClass]
+    classes: Sequence[semantic.ResourceClass]
     class_parameters: Sequence[ClassParameters]
     claim_parameters: Sequence[ClaimParameters]
 
@@ -84,7 +84,7 @@ class Rewritten:
 class InstanceSearch:
     """See the module. ``rewritten`` says of remedies, by their words, which parameters are written differently."""
 
-    claims: Sequence[alpha2.ResourceClaim]
+    claims: Sequence[semantic.ResourceClaim]
     grounds: Sequence[Ground]
     shelf: Shelf
     go_on: Callable[[], bool] = lambda: True
@@ -129,7 +129,7 @@ class InstanceSearch:
                 )
 
 
-def _rewritings(claims: Sequence[alpha2.ResourceClaim], book: SemanticBook) -> Iterator[Rewritten]:
+def _rewritings(claims: Sequence[semantic.ResourceClaim], book: SemanticBook) -> Iterator[Rewritten]:
     """What can be left out of the parameters, each thing by itself."""
     seen: set[int] = set()
     for terms in book.demand(claims).terms:
@@ -174,10 +174,10 @@ def _of_claim(claim: str, parameters: ClaimParameters) -> Iterator[Rewritten]:
 
 
 def _with(
-    parameters: ClaimParameters, number: int, kept: tuple[alpha2.PartitionableResourceRequest, ...]
+    parameters: ClaimParameters, number: int, kept: tuple[semantic.PartitionableResourceRequest, ...]
 ) -> ClaimParameters:
     """The parameters with other instances asked for in one of the requests."""
-    model = alpha2.PartitionableResourceRequests(required=kept)
+    model = semantic.PartitionableResourceRequests(required=kept)
     requests = list(parameters.requests)
     requests[number] = replace(requests[number], partitionable=model)
     return replace(parameters, requests=tuple(requests))
@@ -194,7 +194,7 @@ def _of_class(claim: str, parameters: ClassParameters) -> Iterator[Rewritten]:
         )
 
 
-def _required(request: alpha2.ResourceRequest) -> tuple[alpha2.PartitionableResourceRequest, ...]:
+def _required(request: semantic.ResourceRequest) -> tuple[semantic.PartitionableResourceRequest, ...]:
     return request.partitionable.required if request.partitionable is not None else ()
 
 

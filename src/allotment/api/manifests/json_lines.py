@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from json import JSONDecoder
 
-from allotment.api.yaml_values import Path
+from allotment.api.manifests.yaml_values import Path
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 _DECODER = JSONDecoder()

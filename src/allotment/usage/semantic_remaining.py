@@ -22,8 +22,8 @@ from allotment.usage.pool import in_use
 from allotment.usage.remaining import LIMIT, STEPS, TOGETHER, CountingBudget, Fits, Remaining
 
 if TYPE_CHECKING:
-    from allotment.api.alpha2 import NodeResourceSlice, ResourceClaim
     from allotment.api.core import Node
+    from allotment.api.semantic import NodeResourceSlice, ResourceClaim
 
 
 def remaining_instances(
