@@ -36,7 +36,7 @@ STEPS: list[tuple[str, list[str]]] = [
         """\
         The same search serves the early partitionable model of KEP-4381, where a card is a tree of alternative parts
         and the use of one part locks its alternatives.""",
-        ["allocate", "-f", "examples/seed0"],
+        ["allocate", "-f", "examples/semantic"],
     ),
 ]
 

@@ -50,13 +50,13 @@ from tests.allocator.trees import (
 )
 from tests.checkout import CHECKOUT
 
-EXAMPLES = CHECKOUT / "examples" / "seed0"
+EXAMPLES = CHECKOUT / "examples" / "semantic"
 
 Found = TypeVar("Found", bound=ApiStruct)
 
 
 class Seed:
-    """The seed's own example, as it is in examples/."""
+    """The KEP's own example, as it is in examples/."""
 
     def __init__(self) -> None:
         self._objects: list[ApiStruct | None] = []
@@ -84,7 +84,7 @@ def seed() -> Seed:
     return Seed()
 
 
-# --- the seed's example ---
+# --- the KEP's example ---
 
 
 def test_the_seeds_claim_gets_the_first_card_and_all_of_the_second(seed: Seed) -> None:

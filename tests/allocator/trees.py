@@ -1,4 +1,4 @@
-"""Builders of seed 0's objects: trees of instances, classes, parameters, claims."""
+"""Builders of semantic objects: trees of instances, classes, parameters, claims."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 
 from allotment.api.remembered import ANSWERS, LARGEST, remembered
-from tests.api.schema_values import ANY_JSON
+from tests.api.schema.schema_values import ANY_JSON
 
 
 class Question:

@@ -40,7 +40,7 @@ def gpu_class() -> DeviceClass:
 
 
 def trees(*names: str, wish: str = WHOLE, shareable: bool | None = None) -> list[ApiStruct]:
-    """Seed 0's side of a cluster: nodes with a card each, a class, and parameters ``p``."""
+    """The semantic side of a cluster: nodes with a card each, a class, and parameters ``p``."""
     made: list[ApiStruct] = [resource_class(), parameters("p", tree_request(wish), shareable=shareable)]
     for name in names:
         made += [node(name), slice_of(card("a"), on=name, name=f"tree-{name}")]

@@ -1,4 +1,4 @@
-"""Seed 0's typed maps."""
+"""Typed maps of semantic parameters."""
 
 from typing import Any
 

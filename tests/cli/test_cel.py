@@ -72,6 +72,6 @@ def test_yaml_and_json_say_the_same(allot: Allot) -> None:
 
 
 def test_an_instance_that_lacks_a_key_is_no_match(allot: Allot) -> None:
-    ran = allot("cel", 'quantities["speed"] >= "1"', "-f", "examples/seed0")
+    ran = allot("cel", 'quantities["speed"] >= "1"', "-f", "examples/semantic")
     assert "lacks quantities.speed" in ran.out
     assert ran.code == 1

@@ -19,11 +19,11 @@ OUTPUTS = [
     ("examples.yaml", 1, ["allocate", "-f", "examples", "-o", "yaml"]),
     ("examples-explained.json", 1, ["allocate", "-f", "examples", "-o", "json", "--explain"]),
     ("examples-one-node.txt", 1, ["allocate", "-f", "examples", "--node", "cleo"]),
-    ("seed0.txt", 0, ["allocate", "-f", "examples/seed0"]),
-    ("seed0.yaml", 0, ["allocate", "-f", "examples/seed0", "-o", "yaml"]),
+    ("semantic.txt", 0, ["allocate", "-f", "examples/semantic"]),
+    ("semantic.yaml", 0, ["allocate", "-f", "examples/semantic", "-o", "yaml"]),
     ("cel.txt", 0, ["cel", MEMORY, "-f", "examples/2-devices.yaml"]),
     ("cel.json", 0, ["cel", MEMORY, "-f", "examples/2-devices.yaml", "-o", "json"]),
-    ("cel-seed0.txt", 0, ["cel", 'quantities["memory"] >= "16Gi"', "-f", "examples/seed0"]),
+    ("cel-semantic.txt", 0, ["cel", 'quantities["memory"] >= "16Gi"', "-f", "examples/semantic"]),
 ]
 
 

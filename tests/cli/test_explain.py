@@ -567,7 +567,7 @@ def test_a_name_in_several_namespaces(allot: Allot) -> None:
     assert "there are pods wide in several namespaces: team-a, team-b" in ran.err
 
 
-def test_the_early_form_is_explained_by_itself_too(allot: Allot) -> None:
+def test_the_semantic_is_explained_by_itself_too(allot: Allot) -> None:
     early = {
         "apiVersion": "resource.k8s.io/v1alpha2",
         "kind": "ResourceClaim",

@@ -119,10 +119,10 @@ def test_what_cannot_be_counted(allot: Allot, tmp_path: Path, shapes: str, words
     assert words in ran.err
 
 
-def test_claims_in_the_early_form(allot: Allot) -> None:
+def test_claims_in_the_semantic(allot: Allot) -> None:
     """Two instances of 8Gi or more a claim: each of two nodes has a card, and another that can be cut into four."""
-    seed0 = "examples/seed0"
-    ran = allot("fit", "-f", f"{seed0}/claims.yaml", "--offline", seed0, "-o", "json")
+    semantic = "examples/semantic"
+    ran = allot("fit", "-f", f"{semantic}/claims.yaml", "--offline", semantic, "-o", "json")
     assert ran.code == 0, ran.err
     found = {each["claim"].rpartition("/")[2]: each for each in json.loads(ran.out)["claims"]}
     assert {name: each["cluster"]["moreFit"] for name, each in found.items()} == {
@@ -135,7 +135,7 @@ def test_claims_in_the_early_form(allot: Allot) -> None:
     }
 
 
-def test_the_early_form_on_a_cluster_that_does_not_have_it(tmp_path: Path) -> None:
+def test_the_semantic_on_a_cluster_that_does_not_have_it(tmp_path: Path) -> None:
     seen = Snapshot({Node: [], ResourceSlice: [], DeviceClass: []})
     with pytest.raises(NoAnswer, match="is of v1alpha2, and no noderesourceslices can be read"):
         how_many(Shapes({"claim x": semantic.ResourceClaim()}, ()), seen)

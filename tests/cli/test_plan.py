@@ -320,9 +320,9 @@ def test_long_lists_are_cut(allot: Allot, catalog: str, tmp_path: Path) -> None:
     )
 
 
-def test_machines_are_planned_for_claims_of_the_early_form(allot: Allot) -> None:
-    folder = "examples/autoscaling/early_form"
-    files = ("examples/seed0/claims.yaml", "examples/seed0/classes.yaml", f"{folder}/pods.yaml")
+def test_machines_are_planned_for_claims_of_the_semantic(allot: Allot) -> None:
+    folder = "examples/autoscaling/semantic"
+    files = ("examples/semantic/claims.yaml", "examples/semantic/classes.yaml", f"{folder}/pods.yaml")
     given = [part for file in files for part in ("-f", file)]
     told = json.loads(allot("plan", *given, "--catalog", f"{folder}/types.yaml", "--empty", "-o", "json").out)
     assert (told["price"], told["exact"], told["pending"]) == ("4.8", True, [])

@@ -70,8 +70,8 @@ def test_files_as_kubectl_saves_them_with_fields_that_we_do_not_know(allot: Allo
     assert names(pools(allot, "-o", "json", objects=(newer,))) == ["n"]
 
 
-def test_the_early_form_of_kep_4381(allot: Allot) -> None:
-    ran = allot("pools", "--offline", "examples/seed0", "-o", "json")
+def test_the_semantic_of_kep_4381(allot: Allot) -> None:
+    ran = allot("pools", "--offline", "examples/semantic", "-o", "json")
     assert ran.code == 0
     assert all(pool["summary"]["total"] for pool in json.loads(ran.out)["pools"])
 

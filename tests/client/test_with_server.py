@@ -263,7 +263,7 @@ def test_a_call_that_takes_too_long_gave_no_answer() -> None:
     asyncio.run(run())
 
 
-def test_a_claim_in_the_early_form_is_applied_again_after_its_allocation(tmp_path: Path) -> None:
+def test_a_claim_in_the_semantic_is_applied_again_after_its_allocation(tmp_path: Path) -> None:
     early, hub = "resource.k8s.io/v1alpha2", "resource.k8s.io/v1"
     claim: Obj = {
         "apiVersion": early,

@@ -110,8 +110,8 @@ FEATURES = (
     ),
     Feature("run-and-finish", {"run-and-finish": Wanted("Succeeded", "*", {})}, also=given_back),
     Feature(
-        "seed0-claim",
-        {"seed0": running("lise", {"cards/claim": ["lise/card-1-quarters-quarter-?-*"] * 2})},
+        "semantic-claim",
+        {"semantic": running("lise", {"cards/claim": ["lise/card-1-quarters-quarter-?-*"] * 2})},
         refused='no matches for kind "ResourceClaimParameters" in version "resource.k8s.io/v1alpha2"',
     ),
     Feature("shared-across-containers", {"shared-containers": running("*", {"gpu/gpu": [GPU]})}),

@@ -14,7 +14,7 @@ FEATURES = CHECKOUT / "examples" / "features"
 FLEET = CHECKOUT / "tests" / "manifests_fleet.yaml"
 VOLCANO = CHECKOUT / "src" / "allotment" / "scheduler" / "volcano_crds.yaml"
 DEMO = CHECKOUT / "src" / "allotment" / "cli"
-SEED0 = "resource.k8s.io/v1alpha2"
+SEMANTIC = "resource.k8s.io/v1alpha2"
 
 Obj = dict[str, Any]
 
@@ -42,18 +42,18 @@ def fleet(*profiles: str) -> list[Obj]:
 
 
 def demo_fleet(real: bool) -> list[Obj]:
-    """The fleet of ``allot up --demo``; on Kubernetes without seed 0's kinds, which it does not have."""
+    """The fleet of ``allot up --demo``; on Kubernetes without the kinds of semantic parameters, which it does not have."""
     every = objects((DEMO / "demo_fleet.yaml").read_text())
-    return [each for each in every if not (real and each["apiVersion"] == SEED0)]
+    return [each for each in every if not (real and each["apiVersion"] == SEMANTIC)]
 
 
 def demo_workloads(real: bool) -> str:
-    """What arrives on that fleet, for kubectl; on Kubernetes without the pod whose claim is seed 0's."""
+    """What arrives on that fleet, for kubectl; on Kubernetes without the pod whose claim is semantic."""
     every = objects((DEMO / "demo_workloads.yaml").read_text())
     return yaml.safe_dump_all(
         [
             each
             for each in every
-            if not (real and (each["apiVersion"] == SEED0 or each["metadata"]["name"] == "early"))
+            if not (real and (each["apiVersion"] == SEMANTIC or each["metadata"]["name"] == "early"))
         ]
     )

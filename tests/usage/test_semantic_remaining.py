@@ -1,4 +1,4 @@
-"""How many more claims of seed 0's form fit on partition trees."""
+"""How many more semantic claims fit on partition trees."""
 
 from __future__ import annotations
 

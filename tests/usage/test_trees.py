@@ -1,4 +1,4 @@
-"""Seed 0's partition trees: instances are devices, and what is in use locks what is beside it."""
+"""Semantic partition trees: instances are devices, and what is in use locks what is beside it."""
 
 from __future__ import annotations
 

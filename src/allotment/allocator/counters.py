@@ -6,7 +6,7 @@ Two rules for a device that consumes counters:
   devices of other nodes. A pool with any overdrawn counter gives out nothing more that consumes counters.
 * *Groups*: on each counter set, the groups of all devices in use have one in common; devices without groups go only
   with devices without groups. A set with no counters and one group per device is a lock: it lets one of several
-  alternatives be used, which is how seed 0's partitions are expressed.
+  alternatives be used, which is how semantic partitions are expressed.
 
 A further share of a shared device that is already in use draws nothing.
 """

@@ -1,4 +1,4 @@
-"""Seed 0's claims (v1alpha2) as a demand on the one search, and its answers as resource handles.
+"""Claims with KEP-4381 semantic parameters (v1alpha2) as a demand on the one search, and its answers as resource handles.
 
 A claim names a class and parameters. Each ``required`` entry of the parameters is a request for one instance, which
 must come from the entry's driver, pass all filters that the class's parameters have for that driver, and pass the
@@ -7,11 +7,11 @@ entry's own selector. ``partition`` supplies the instances; search, strategies, 
 The search's results are v1 allocations (pool: the node; device: the instance's id), so that one ledger counts both
 models. ``semantic_results`` writes them as v1alpha2 has them, and ``instances.held_ids`` reads those back.
 
-Where the seed is silent we decided:
+Where the KEP is silent we decided:
 
 * A class without ``semanticParameters: true`` has its claims allocated by its driver's controller: an error here.
 * A claim without parameters asks for one instance of the class's driver, whatever passes the filters, and can be
-  shared. The seed does not say; this is our choice.
+  shared. The KEP does not say; this is our choice.
 * A reference to our own kind names the object; any other finds the one that was ``generatedFrom`` it. None or
   several is an error. Parameters of claims are in the claim's namespace, those of classes in none.
 * A key that an instance lacks is a plain "no". Other failures of an expression are errors, as in v1.

@@ -1,4 +1,4 @@
-"""Seed 0's claims where only v1 is spoken: v1 objects that carry a v1alpha2 claim (``api.conversion.v1alpha2``).
+"""Semantic claims where only v1 is spoken: v1 objects that carry a v1alpha2 claim (``api.conversion.v1alpha2``).
 
 Instances have their true ids in a ledger: the names that v1's results have for them are only made up.
 """

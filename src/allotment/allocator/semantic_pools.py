@@ -1,4 +1,4 @@
-"""Seed 0's ``partitionable`` model, read as pools: the slices of a node become devices, its partitions become locks.
+"""The ``partitionable`` model of KEP-4381 semantic parameters (v1alpha2), read as pools: the slices of a node become devices, its partitions become locks.
 
 A driver publishes trees. An instance is either whole, or it has alternative partition groups of further instances;
 only whole ones, the leaves, can be allocated. Each leaf becomes a device:

@@ -3,7 +3,7 @@
 FINALIZER = "resource.kubernetes.io/delete-protection"
 """On a claim while a pod that was promised its devices may start."""
 SEMANTIC_FINALIZER = "semantic.dra.k8s.io/delete-protection"
-"""Seed 0's, for claims that v1 only carries."""
+"""For semantic claims, which v1 only carries."""
 FINALIZERS = frozenset((FINALIZER, SEMANTIC_FINALIZER))
 
 POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"

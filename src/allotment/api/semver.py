@@ -5,7 +5,7 @@ reader                 accepts besides ``MAJOR.MINOR.PATCH[-PRE][+BUILD]``      
 =====================  =============================================================  ====================
 ``Version.parse``      nothing                                                        CEL ``semver(s)``
 ``parse_normalized``   a leading ``v``, missing minor or patch, leading zeros         CEL ``semver(s, true)``
-``parse_tolerant``     all that, and space around it                                  seed 0's attributes
+``parse_tolerant``     all that, and space around it                                  v1alpha2's attributes
 =====================  =============================================================  ====================
 
 Numbers are 64-bit and unsigned. Equality, order and hash go by precedence, so build metadata does not count:

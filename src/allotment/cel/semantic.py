@@ -1,4 +1,4 @@
-"""Expressions over typed maps, as the early form of device attributes had them (seed 0).
+"""Expressions over typed maps, as KEP-4381 semantic parameters (v1alpha2) have them.
 
 There is one map for each type of value: ``quantities``, ``bools``, ``ints``, ``intSlices``, ``strings``,
 ``stringSlices``, ``versions``. A quantity or a version compares with a string: ``quantities["memory"] >= "8Gi"``.

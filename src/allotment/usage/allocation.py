@@ -1,6 +1,6 @@
 """What a claim holds: an entry for each device, or share of one, that its allocation names.
 
-Claims of v1 and of seed 0's v1alpha2 are read alike, also those of v1alpha2 that v1 only carries: their instances go by their
+Claims of v1 and of v1alpha2 are read alike, also those of v1alpha2 that v1 only carries: their instances go by their
 true ids. Names of claims are here and in what is computed from it, so whoever shows this must have read the claims with the
 viewer's own rights.
 """

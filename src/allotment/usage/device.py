@@ -34,7 +34,7 @@ POOL_INCOMPLETE = "PoolIncomplete"
 TAINTED = "Tainted"
 COUNTERS_EXHAUSTED = "CountersExhausted"
 LOCKED_OUT = "LockedOut"
-"""Neighbours in use are of another compatibility group; in seed 0's trees, the card is split in another way."""
+"""Neighbours in use are of another compatibility group; in semantic trees, the card is split in another way."""
 HIDDEN_CLAIMS = "HiddenClaims"
 
 Amounts = Mapping[str, Quantity]

@@ -6,7 +6,7 @@ flaws are the allocator's own; it stops at the first flaw and then knows no devi
 * *Incomplete*: the number of slices is not what they announce, every one of them. Its devices exist, but nobody gets one.
 * *Invalid*: two devices of one name, or counters that do not add up. A name is a device, so two of a name count as one.
 
-A seed 0 pool is all trees of one driver on one node. It has no generations and announces nothing, so it is always complete.
+A semantic pool is all trees of one driver on one node. It has no generations and announces nothing, so it is always complete.
 One whose trees cannot be read has no devices that anybody knows.
 """
 
@@ -55,7 +55,7 @@ class Inventory:
     complete: PoolFinding
     valid: PoolFinding
     flaws: list[str] = field(default_factory=list)
-    slices: Sequence[ResourceSlice] = ()  # those that count; none of a seed 0 pool
+    slices: Sequence[ResourceSlice] = ()  # those that count; none of a semantic pool
 
     @property
     def id(self) -> PoolID:
@@ -89,7 +89,7 @@ class Inventory:
 def slice_inventory(
     slices: Iterable[ResourceSlice], rules: Iterable[DeviceTaintRule] = (), trees: int = 0
 ) -> Inventory:
-    """A pool of ``resource.k8s.io/v1`` from all its slices, of which there is at least one. ``trees`` of seed 0 that go by the
+    """A pool of ``resource.k8s.io/v1`` from all its slices, of which there is at least one. semantic ``trees`` that go by the
     same driver and pool are only mentioned."""
     known = sorted(slices, key=lambda slice: slice.metadata.name)
     newest = max(slice.spec.pool.generation for slice in known)
@@ -119,7 +119,7 @@ def slice_inventory(
 
 
 def tree_inventory(id: PoolID, trees: Iterable[NodeResourceSlice], held: Collection[str] = ()) -> Inventory:
-    """A pool of seed 0. ``held`` are the ids of its instances that claims have, published or not: the allocator lets those
+    """A semantic pool. ``held`` are the ids of its instances that claims have, published or not: the allocator lets those
     that are gone lock what is beside them."""
     ids = [DeviceID(*id, name) for name in sorted(held)]
     pool = next(pool for pool in partition_pools(id.pool, trees, ids) if pool.id == id)

@@ -1,6 +1,6 @@
 """Names of ResourcePool objects. A pool is identified by the object's spec; the name is only for people.
 
-The seed's name is ``<driver>.<pool>``. That is not always a name that Kubernetes accepts (a pool's may contain ``/``, a driver's
+KEP-5677's name is ``<driver>.<pool>``. That is not always a name that Kubernetes accepts (a pool's may contain ``/``, a driver's
 capitals, both together may be too long), and not always one pool's alone: ``a.b`` and ``c.d`` make the same as ``a.b.c`` and
 ``d``. Where it does not do, a short hash of driver and pool follows what can be kept of it.
 """

@@ -1,4 +1,4 @@
-"""How many more claims of seed 0's form fit: ``remaining`` for partition trees.
+"""How many more semantic claims fit: ``remaining`` for partition trees.
 
 The rules are the same: one claim after another until the allocator refuses, then one more all together until it proves that they
 do not fit. Trees belong to one node each, so nodes add up. Nodes with equal trees and equal use of them are asked once.

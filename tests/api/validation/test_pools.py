@@ -43,7 +43,7 @@ def pool(**spec: Any) -> ResourcePool:
         ({"nodeName": None}, []),
         ({"poolName": "rack/shelf-1"}, []),  # pool names may have slashes
         ({"driver": ""}, ["spec.driver: required"]),
-        ({"driver": "example.com/gpu"}, ["spec.driver: invalid"]),  # the seed's own example
+        ({"driver": "example.com/gpu"}, ["spec.driver: invalid"]),  # KEP-5677's own example
         ({"driver": "x" * 64}, ["spec.driver: too_long"]),
         ({"poolName": ""}, ["spec.poolName: required"]),
         ({"poolName": "a//b"}, ["spec.poolName: invalid"]),

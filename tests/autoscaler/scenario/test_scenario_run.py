@@ -94,7 +94,7 @@ CASES: dict[str, Any] = {
         {"e": "placed twin-1", "f": "placed twin-1"},
         devices=(6, 6),
     ),
-    "a copy of a node of seed 0": lambda: Case(
+    "a copy of a node with semantic trees": lambda: Case(
         [*trees("n1"), semantic_claim("c"), semantic_pod("c"), semantic_claim("d"), semantic_pod("d")],
         {"addNodes": {"like": "n1"}},
         {"ns/d": "placed new-1"},

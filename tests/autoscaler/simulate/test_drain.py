@@ -67,7 +67,7 @@ CASES = {
         {"p": "n2", "q": "n2"},
     ),
     "extended resources": Case([gpu_class(), *machines("n1", "n2")], [pod("p", more={GPU: 2})], {"p": "n2"}),
-    "seed 0": Case([*trees("n1", "n2"), semantic_claim("c")], [semantic_pod("c")], {"c": "n2"}),
+    "semantic claims": Case([*trees("n1", "n2"), semantic_claim("c")], [semantic_pod("c")], {"c": "n2"}),
     "one of several finds no place": Case(
         [*machines("n1"), *machines("n2", devices=["d0"]), claim("c"), claim("d")],
         [pod("p", claims=["c"]), pod("q", claims=["d"])],

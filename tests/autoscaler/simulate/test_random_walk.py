@@ -43,7 +43,7 @@ def model(name: str) -> str:
 
 
 def slices(name: str) -> list[Slice]:
-    """Whole GPUs, a network card to be shared, a card that can be cut, and a tree of seed 0."""
+    """Whole GPUs, a network card to be shared, a card that can be cut, and a semantic tree."""
     whole = [device(f"gpu{number}", model="gpu") for number in range(2)]
     nic = device("nic", model="nic", shared=True, capacity={"bandwidth": "10"})
     parts = [

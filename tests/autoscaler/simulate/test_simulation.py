@@ -477,7 +477,7 @@ REFUSED: dict[str, tuple[Sequence[ApiStruct], Pod, str, StatusCode]] = {
         "default/c does not exist",
         StatusCode.UNRESOLVABLE,
     ),
-    "seed 0's trees": (
+    "semantic trees": (
         [*trees(), node("n1"), semantic_claim("c")],
         semantic_pod("c"),
         "node n1 has no cards",
@@ -558,16 +558,16 @@ EVICTIONS = {
         [pod("p", more={GPU: 1})],
         ("default/p-extended-resources-78b38b2338",),
     ),
-    "seed 0, when first used": Eviction(
+    "semantic, when first used": Eviction(
         [*trees("n1"), semantic_claim("c", "WaitForFirstConsumer")],
         [semantic_pod("c")],
         ("ns/c",),
         left={"ns/c": []},
     ),
-    "seed 0, immediate": Eviction(
+    "semantic, immediate": Eviction(
         [*trees("n1"), semantic_claim("c", "Immediate")], [semantic_pod("c")], tied=("ns/c",)
     ),
-    "seed 0, shared": Eviction(
+    "semantic, shared": Eviction(
         [*trees("n1", shareable=True), semantic_claim("c")],
         [semantic_pod("p", "c"), semantic_pod("q", "c")],
         shared=("ns/c",),

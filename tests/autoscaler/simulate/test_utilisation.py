@@ -41,7 +41,7 @@ class Case:
     objects: Sequence[ApiStruct]
     pods: Sequence[Pod]  # bound to n1
     used: Fraction | None  # of its pool of v1; None: it has none
-    trees: Fraction | None = None  # of its pool of seed 0
+    trees: Fraction | None = None  # of its semantic pool
 
 
 CASES = {
@@ -93,7 +93,7 @@ CASES = {
         [pod("p", claims=["c"])],
         None,
     ),
-    "a whole card of seed 0": Case(
+    "a whole card of a semantic tree": Case(
         [*trees("n1"), semantic_claim("c")], [semantic_pod("c")], None, trees=Fraction(1)
     ),
     "a quarter of one": Case(

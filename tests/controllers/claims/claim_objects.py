@@ -30,7 +30,7 @@ def template(name: str = "one-gpu", /, labels: dict[str, str] | None = None, **a
 
 
 def semantic_spec(mode: str) -> Obj:
-    """Seed 0's spec of a claim."""
+    """The spec of a semantic claim."""
     return {"resourceClassName": "acme", "allocationMode": mode}
 
 

@@ -88,7 +88,7 @@ STEPS: dict[str, tuple[ResourceClaim, set[str], bool, Step | None]] = {
         False,
         ReleaseClaim(("p",), deallocate=False),
     ),
-    "seed 0's usual mode, and the last user went": (
+    "a semantic claim's usual mode, and the last user went": (
         claim("p", mode="WaitForFirstConsumer", finalizers=(SEMANTIC_FINALIZER,)),
         {"p"},
         False,

@@ -45,8 +45,8 @@ from tests.controllers.cluster import Cluster, Component, in_cluster
 from tests.controllers.failing import BORNE, CRASHES, Failing, Fault
 from tests.thoroughness import examples
 
-EXAMPLE = CHECKOUT / "examples" / "seed0" / "vendor"
-AS_CUSTOM = EXAMPLE.parents[1] / "kubernetes" / "early_form.yaml"
+EXAMPLE = CHECKOUT / "examples" / "semantic" / "vendor"
+AS_CUSTOM = EXAMPLE.parents[1] / "kubernetes" / "semantic.yaml"
 API = "dra.example.com/v1alpha1"
 ALPHA = "resource.k8s.io/v1alpha2"
 
@@ -206,7 +206,7 @@ def test_a_vendors_objects_become_parameters_that_claims_find(tmp_path: Path) ->
 
 
 async def check_found(cluster: Cluster, of_claim: Obj, of_class: Obj) -> None:
-    """The allocator finds both by what they were generated from, and gives what the seed's corrected example gives."""
+    """The allocator finds both by what they were generated from, and gives what the KEP's corrected example gives."""
     claims = cluster.admin.plain(ALPHA, "resourceclaims")
     claim = codec.decode(semantic.ResourceClaim, await claims.get("two-small-cards", "user-namespace"))
     book = SemanticBook(

@@ -16,7 +16,7 @@ Obj = dict[str, Any]
 
 GPU = "gpu.example.com"
 CARDS = "cards.example.com"
-"""A driver of seed 0's form."""
+"""A driver that publishes semantic trees."""
 
 
 class Time:

@@ -140,7 +140,7 @@ def test_a_pod_bound_ahead_of_its_claim_starts_when_the_claim_is_its(tmp_path: P
 
 
 def test_a_pod_whose_instance_of_a_tree_is_gone_waits_for_it(tmp_path: Path) -> None:
-    """Seed 0's MUST, with its own kinds."""
+    """KEP-4381's MUST, with its own kinds."""
 
     async def scenario(cluster: Cluster) -> None:
         await kubelet(cluster, Time())

@@ -1,4 +1,4 @@
-"""What keeps a pod from starting, as a table; and seed 0's trees, which are looked up by another name."""
+"""What keeps a pod from starting, as a table; and semantic trees, which are looked up by another name."""
 
 from typing import Any
 
@@ -200,7 +200,7 @@ def test_claims_of_a_pod_are_all_of_them() -> None:
     assert found == [("a", "c"), ("b", "d"), ("", "c")]
 
 
-# --- seed 0 ---
+# --- semantic claims ---
 
 
 def semantic_claim(*ids: str) -> Obj:
@@ -219,7 +219,7 @@ def semantic_claim(*ids: str) -> Obj:
     )
 
 
-SEED0 = [
+SEMANTIC = [
     pytest.param(tree("q0", "q1"), "", id="still there"),
     pytest.param(tree("q1"), "no longer exists", id="withdrawn"),
     pytest.param(None, "no longer exists", id="the whole card was"),
@@ -227,7 +227,7 @@ SEED0 = [
 ]
 
 
-@pytest.mark.parametrize(("published", "message"), SEED0)
+@pytest.mark.parametrize(("published", "message"), SEMANTIC)
 def test_instances_of_trees(published: Obj | None, message: str) -> None:
     trees = (published,) if published else ()
     found = obstacle(the_pod(BY_NAME), [semantic_claim("card-0/quarters/q0")], [], trees=trees)

@@ -202,7 +202,7 @@ def test_a_stand_in_has_the_device_for_the_pod_and_goes_with_it(how: str) -> Non
 
 
 @pytest.mark.parametrize("mode", [None, "Immediate"])
-def test_instances_of_a_claim_of_the_early_form_are_held_by_a_stand_in_too(mode: str | None) -> None:
+def test_instances_of_a_claim_of_the_semantic_are_held_by_a_stand_in_too(mode: str | None) -> None:
     """Once more after a scheduler's start; one that is Immediate does not keep them when the pod has ended."""
     world = World(resource_class(), parameters("p", request(semantic.BIG)), node("n"))
     world.put(slice_of(card("c0"), on="n", name="cards"))

@@ -1,4 +1,4 @@
-"""Seed 0's claims in the scheduling cycle: carried in v1 objects, allocated from partition trees."""
+"""Semantic claims in the scheduling cycle: carried in v1 objects, allocated from partition trees."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ SMALL = 'quantities["memory"] <= "8Gi"'
 
 
 def claim(name: str = "c", ref: str | None = "p", mode: str | None = None, **more: Any) -> ResourceClaim:
-    """A claim of seed 0 as v1 shows it."""
+    """A semantic claim as v1 shows it."""
     found = tree_claim(name, ref, **more)
     found = replace(
         found,

@@ -6,7 +6,7 @@ that whoever reads the result can report it.
 
 * ``v1beta2`` has the fields of v1; only apiVersion differs (:func:`renamed`).
 * ``v1beta1`` nests devices and requests otherwise.
-* ``v1alpha2`` is seed 0's form of claims and templates: another way to ask and to answer.
+* ``v1alpha2`` has KEP-4381's claims with semantic parameters, and templates: another way to ask and to answer.
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""ResourceClaim and ResourceClaimTemplate of v1alpha2 (seed 0's form) as v1, and back, without loss either way.
+"""ResourceClaim and ResourceClaimTemplate of v1alpha2 (KEP-4381 semantic parameters) as v1, and back, without loss either way.
 
 **v1alpha2 in v1: the carrier.** v1 must fail closed: a scheduler that knows only v1 must not allocate such a claim. It
 reads as one request whose deviceClassName is the resource class, of which no DeviceClass exists, and an opaque

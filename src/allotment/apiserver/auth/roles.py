@@ -2,7 +2,7 @@
 
 A line is ``verbs: groups: resources [: names]``, or ``verbs: paths`` for what is no resource; ``core`` is the empty
 group. The names and rights of ``system:`` roles and of admin, edit and view are Kubernetes'. Ours follow: what this
-server adds to view and edit (pod groups, workloads, seed 0's claim parameters), and a role for each component of Allotment.
+server adds to view and edit (pod groups, workloads, semantic claim parameters), and a role for each component of Allotment.
 
 What differs, and why: service accounts of kube-controller-manager's controllers are not listed one by one. It runs with
 one credential against this server unless told otherwise, so ``system:kube-controller-manager`` holds what the

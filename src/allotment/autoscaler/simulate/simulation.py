@@ -1,4 +1,4 @@
-"""The five calls of seed 0 on one forkable cluster: start a simulation, add and remove nodes, bind and evict pods.
+"""The five simulation calls of KEP-4381 on one forkable cluster: start a simulation, add and remove nodes, bind and evict pods.
 
 The state is a :class:`ForkableCluster`, and what fits on it is asked of the scheduler's own plugins: PreFilter, Filter and Score as
 in every cycle, with verdicts remembered per shape of pod; Reserve and PreBind say what a binding writes. So what is accepted here

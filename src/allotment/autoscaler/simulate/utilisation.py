@@ -1,7 +1,7 @@
 """How much of a node is in use, for who looks for nodes that could go.
 
 Resources: what pods request of what the node offers. Devices, per pool that only this node has: the average over its *units*. A unit
-is a device, or a set of counters that devices are cut from, or a root of seed 0's trees; it is in use by as much as is taken of
+is a device, or a set of counters that devices are cut from, or a root of a semantic tree; it is in use by as much as is taken of
 it: all of a device that somebody has, of a shared one the largest part that shares take of any capacity, of a set of counters the
 largest part that is drawn of any, of a tree what its parts in use are of the most that could be.
 
@@ -137,7 +137,7 @@ def _sets(site: Site, drawn: Mapping[int, int]) -> Iterator[tuple[PoolID, Fracti
 
 
 def _trees(simulation: Simulation, node: str, held: Held) -> dict[PoolID, list[Fraction]]:
-    """The units of seed 0's pools."""
+    """The units of semantic pools."""
     slices = [each for each in simulation.slices(node) if isinstance(each, semantic.NodeResourceSlice)]
     found: dict[PoolID, list[Fraction]] = {}
     for pool in partition_pools(node, slices):

@@ -121,7 +121,7 @@ def named_node(seen: Snapshot, name: str) -> NodeUsage:
 
 
 def show_node(usage: NodeUsage, seen: Snapshot, screen: Screen, *, wide: bool) -> None:
-    """The seed's section, and the devices below each pool."""
+    """KEP-5677's section, and the devices below each pool."""
     field(screen, "Name", usage.name)
     state, style = _node_state(usage.name, seen)
     field(screen, "Node", state, style=style)

@@ -9,7 +9,7 @@ For each claim the state it is in says the one next step (:func:`next_step`, pur
 3. *Reservations* of pods that are done, gone or replaced are removed, and of pod groups that are gone. With the last one goes
    the *allocation*, in the same write. That is also how a claim that was used differs from one that was allocated ahead of
    any use, without anything being remembered: only who removes the last reservation deallocates, and a crash leaves either
-   both or neither. Seed 0's Immediate claims keep their allocation. What drivers said about the devices is dropped by the
+   both or neither. Semantic claims with allocationMode Immediate keep their allocation. What drivers said about the devices is dropped by the
    server with the allocation.
 
 **Old copies.** Every write names the uid and version of the claim that was looked at, so nothing is released that someone

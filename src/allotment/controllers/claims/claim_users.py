@@ -61,7 +61,7 @@ def finalizer_for(spec: dict[str, Any]) -> str:
 
 
 def stays_allocated(claim: ResourceClaim) -> bool:
-    """Whether the claim keeps its devices when nobody uses it: seed 0's allocationMode Immediate."""
+    """Whether the claim keeps its devices when nobody uses it: allocationMode Immediate of a semantic claim."""
     return any(
         config.opaque is not None
         and config.opaque.driver == CARRIER

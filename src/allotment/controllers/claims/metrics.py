@@ -78,7 +78,7 @@ class ClaimNumbers(Collector):
 
 
 class SemanticNumbers(Collector):
-    """What seed 0 asks to be told about classes, parameters and claims with semantic parameters."""
+    """What KEP-4381 asks to be counted of classes, parameters and claims with semantic parameters."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Numbers about the pools' controller, under the seed's names; what the seed leaves open is named alike.
+"""Numbers about the pools' controller, under the names of KEP-5677; what it leaves open is named alike.
 
 How stale pools are is how long the one that waits longest has been waiting for its object to be right.
 """

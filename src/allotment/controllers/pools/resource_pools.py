@@ -4,7 +4,7 @@ Key is a pool. What there should be is the pool's usage; what there is are the o
 are called. One is made, kept up or removed; a second one, or one for another node, is removed, since a spec never changes.
 
 A pool that was touched waits ``PAUSE`` seconds, so that a burst of claims is one write and no pool is written more often than
-that. An object is named as the seed says where that name is valid and free; a name that another pool's object took in the
+that. An object is named as KEP-5677 says where that name is valid and free; a name that another pool's object took in the
 same moment is refused by the server, and the pool comes back to choose again.
 """
 

@@ -1,4 +1,4 @@
-"""Vendors' parameter objects become ResourceClaimParameters and ResourceClassParameters, as seed 0 has it.
+"""Vendors' parameter objects become ResourceClaimParameters and ResourceClassParameters, as KEP-4381 has it.
 
 Each driver has a :class:`~allotment.controllers.semantic.translator.Translator`. For each object of its kind there is exactly one
 generated object, or none:

@@ -26,9 +26,9 @@ class WriteClaim(msgspec.Struct, frozen=True, gc=False):
     allocation: AllocationResult | None  # None: it is allocated already, and only the reservation is new
     consumer: ResourceClaimConsumerReference
     finalizer: str
-    keep: bool = False  # stays allocated when unused: seed 0's Immediate
+    keep: bool = False  # stays allocated when unused: allocationMode Immediate
     joins: bool = False  # the allocation is another pod's, which has it or is about to write it: the last of them gives it back
-    # instead of ``allocation`` in the patch: the carried form of seed 0
+    # instead of ``allocation`` in the patch: the carried form of a semantic claim
     document: dict[str, Any] | None = None
 
 

@@ -1,6 +1,6 @@
 """How a pod's pending claims are to be allocated on nodes of one kind.
 
-The claims of one pod are allocated together. v1's go through the fleet (``shape_answers``); seed 0's through the partition
+The claims of one pod are allocated together. v1's go through the fleet (``shape_answers``); semantic ones through the partition
 trees (``semantic_fleet``), of which no v1 claim can have a part. Nodes differ in kind only where the pod asks for extended
 resources: what a node's device plugins offer need not be claimed.
 """
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """A claim of seed 0 that is to be allocated."""
+    """A semantic claim that is to be allocated."""
 
     reference: Reference
     claim: semantic.ResourceClaim
@@ -113,7 +113,7 @@ class AllocationPlan:
             grants.append(Grant(reference, allocation, step))
         return grants
 
-    # --- seed 0 ---
+    # --- semantic claims ---
 
     def _judge_carried(self, cluster: Cluster, node: Node) -> Status:
         claims = [each.claim for each in self.carried]

@@ -41,7 +41,7 @@ class Flight:
 
 
 class Claims:
-    """All claims by ``namespace/name``. ``holds`` says what an allocation holds, where it is not v1's own (seed 0)."""
+    """All claims by ``namespace/name``. ``holds`` says what an allocation holds, where it is not v1's own (semantic claims)."""
 
     def __init__(
         self, ledger: Ledger, holds: Callable[[ResourceClaim], tuple[Holding, ...] | None] | None = None

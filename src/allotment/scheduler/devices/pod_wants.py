@@ -84,7 +84,7 @@ def reserved(reference: Reference) -> bool:
 
 
 def exclusive(claim: semantic.ResourceClaim, reference: Reference, cycle: Cycle) -> bool:
-    """Whether a claim of seed 0 is for one user at a time, and somebody else's turn."""
+    """Whether a semantic claim is for one user at a time, and somebody else's turn."""
     if not in_use_by_others(reference, cycle):
         return False
     allocation = claim.status.allocation

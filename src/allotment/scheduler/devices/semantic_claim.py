@@ -1,4 +1,4 @@
-"""Seed 0's claims as the scheduler meets them: v1 objects that carry a v1alpha2 claim. Reading one is ``allocator.carried``'s;
+"""Semantic claims as the scheduler meets them: v1 objects that carry a v1alpha2 claim. Reading one is ``allocator.semantic_carrier``'s;
 writing an allocation gives the status that v1 is to show.
 """
 

@@ -1,4 +1,4 @@
-"""Seed 0's side of the cluster: partition trees by node, classes and parameters, and what carried claims hold.
+"""The semantic side of the cluster: partition trees by node, classes and parameters, and what carried claims hold.
 
 Claims are asked for node by node. An answer is remembered until the node, its slices, what is held of them, or any class or
 parameters change; there is one for each shape of demand and node.

@@ -1,6 +1,6 @@
 """Placements on trial: all are kept, or all are taken back in reverse order.
 
-A ``Placement`` is what the batch scheduler of seed 3 calls a BindContext: the task, its node, and the steps to do, as data, each of
+A ``Placement`` is what Volcano's batch scheduler calls a BindContext: the task, its node, and the steps to do, as data, each of
 which knows how to be undone.
 """
 

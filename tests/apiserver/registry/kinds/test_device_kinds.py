@@ -218,7 +218,7 @@ def test_defaults_leave_anything_else_alone(value: Any) -> None:
         complete({"kind": kind, "spec": {"devices": value, "spec": value, "taint": value}})
 
 
-# --- seed 0's form ---
+# --- semantic claims ---
 
 
 def semantic(**spec: Any) -> Json:

@@ -11,7 +11,7 @@ is undone, whatever came out. The store tells the books again if the write goes 
 * *capacity*: the shares of a published device stay within what it has.
 * *counters*: what a published device draws is there. A pool that is overdrawn, because its driver shrank it, gives out
   nothing that consumes counters until enough is given back.
-* *partitions*: seed 0's instances lock the other ways to split what they are part of.
+* *partitions*: semantic instances lock the other ways to split what they are part of.
 
 Only new promises are asked about. Writing a status again that promises nothing new is always possible, also from a pool
 that is overdrawn by now. adminAccess takes nothing. A device that nobody publishes has no capacity or counters to
@@ -422,7 +422,7 @@ def promise_of_record(record: Record) -> Promise:
 
 
 def _locks(claim: Obj) -> Iterator[tuple[DeviceID, str]]:
-    """The trees of partitions that a claim of seed 0's form has a part of: each instance on the way, and by which group."""
+    """The trees of partitions that a semantic claim has a part of: each instance on the way, and by which group."""
     carried = v1alpha2.as_carried(claim)
     if carried is None:
         return

@@ -1,6 +1,6 @@
 """ResourceClaim: a request for devices and, once allocated, the devices.
 
-It has two forms, v1's and seed 0's (v1alpha2), and is stored as v1; an object that carries the other form is held to that
+It has two forms, v1's and v1alpha2's (semantic parameters), and is stored as v1; an object that carries the other form is held to that
 form's rules (see ``api.conversion.v1alpha2``). What needs other objects is in ``admissions``: ``allocations`` (no device is promised twice), ``claim_binding`` (who may
 write which part of the status) and ``admin_access``.
 """

@@ -1,4 +1,4 @@
-"""Seed 0's kinds that v1 has no counterpart of, native in v1alpha2: NodeResourceSlice, ResourceClass and parameters.
+"""The kinds of KEP-4381 semantic parameters that v1 has no counterpart of, native in v1alpha2: NodeResourceSlice, ResourceClass and parameters.
 
 A NodeResourceSlice belongs to its Node: ``admissions.node_slices`` sees to the owner reference, and the garbage
 collector takes the slice away with the node.

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from allotment.api.schema.conform import MAX_REPORTED, conform, duplicate_fields
 from allotment.api.schema.schema import Schema, schema_of
 from allotment.api.status import BadRequest
-from tests.api.schema_values import ANY_JSON, spoiled, values
+from tests.api.schema.schema_values import ANY_JSON, spoiled, values
 
 POD = schema_of("v1", "Pod")
 KINDS = [
