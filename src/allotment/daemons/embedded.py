@@ -16,7 +16,6 @@ from allotment.client.transport import Transport
 from allotment.daemons.components import CONTROLLERS, SCHEDULER, Components, WantedComponents
 from allotment.daemons.plan_process import plan_through
 from allotment.dashboard.dashboard import Dashboard
-from allotment.insight.explain.answer import explained
 
 if TYPE_CHECKING:
     from allotment.apiserver.server import ApiServer
@@ -46,7 +45,7 @@ async def dashboard_of(server: ApiServer, catalogue: Catalogue) -> AsyncIterator
     async def plan(identity: Identity) -> dict[str, Any]:
         return await plan_through(transport_of(identity), catalogue)
 
-    dashboard = Dashboard(client_of, server.authorization, explained, plan, catalogue)
+    dashboard = Dashboard(client_of, server.authorization, plan, catalogue)
     task = asyncio.create_task(dashboard.run())
     task.add_done_callback(_log_failure)
     server.app.pages = dashboard

@@ -39,15 +39,13 @@ from allotment.dashboard.person_view import Viewer
 from allotment.dashboard.plans import Planner, Plans
 from allotment.dashboard.rights import Rights, rights_of
 from allotment.dashboard.shared_views import Views
+from allotment.insight.explain.answer import explained
 
 VIEWERS = 100
 QUESTIONS = 8
 """About pods, that wait for their answers at a time; one is answered after the other."""
 OWN = Identity("allotment:dashboard", ("system:authenticated",))
 """Who counts, and reads no claims."""
-
-Explain = Callable[[Client, str, str], Awaitable[dict[str, Any]]]
-"""Why the pod of a namespace and name is where it is, as far as a client's user sees. Raises StatusError."""
 
 
 class Dashboard:
@@ -59,14 +57,12 @@ class Dashboard:
         self,
         client_of: Callable[[Identity], Client],
         authorizer: Authorizer,
-        explain: Explain,
         plan: Planner,
         catalogue: Catalogue,
     ) -> None:
         """``client_of`` gives clients that call the server as somebody; ``catalogue`` has the machines that can be had."""
         self._client_of = client_of
         self._authorizer = authorizer
-        self._explain = explain
         self._census = Census(client_of(OWN))
         self.views = Views(client_of, self._rights, FleetView)
         self.machine_views = Views(client_of, self._rights, partial(MachineView, catalogue=catalogue))
@@ -157,7 +153,7 @@ class Dashboard:
         self._asked += 1
         try:
             async with self._answering:
-                return _reply(await self._explain(self._client_of(who()), namespace, name))
+                return _reply(await explained(self._client_of(who()), namespace, name))
         finally:
             self._asked -= 1
 

@@ -13,7 +13,7 @@ from allotment.api import semantic
 from allotment.api.resource import ResourceClaim, ResourceSlice
 from allotment.insight.absent import absent
 from allotment.insight.errors import Failure, NoAnswer
-from allotment.insight.findings import Finding, ailments
+from allotment.insight.findings import Finding, findings
 from allotment.insight.manifest_cluster import name_of
 from allotment.usage.allocation import held_by
 
@@ -93,7 +93,7 @@ def facts_of(claim: AnyClaim, seen: Snapshot, now: datetime) -> ClaimFacts:
         for info in infos
     )
     me = (f"resourceclaim/{claim.metadata.name}", claim.metadata.namespace)
-    problems = tuple(each for each in ailments(seen, now) if (each.object, each.namespace) == me)
+    problems = tuple(each for each in findings(seen, now) if (each.object, each.namespace) == me)
     return ClaimFacts(claim, devices, problems, tuple(wishes(claim, book_of(seen))))
 
 

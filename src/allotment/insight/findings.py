@@ -78,7 +78,7 @@ class Finding:
         return f"{kind} {self.namespace}/{name}" if self.namespace else f"{kind} {name}"
 
 
-def ailments(seen: Snapshot, now: datetime) -> list[Finding]:
+def findings(seen: Snapshot, now: datetime) -> list[Finding]:
     """All that is wrong, by kind and name."""
     running = _running(seen.of(Pod)) if seen.sees(Pod) else None
     found = [each for claim in seen.claims for each in _of_claim(claim, running, now)]
@@ -165,7 +165,7 @@ def _of_claim(claim: AnyClaim, running: frozenset[str] | None, now: datetime) ->
     if since is not None and now - since < _YOUNG:
         return
 
-    def ailment(kind: str, message: str, step: str) -> Finding:
+    def finding(kind: str, message: str, step: str) -> Finding:
         return Finding(kind, f"resourceclaim/{meta.name}", meta.namespace, message, step)
 
     remove = f"kubectl delete resourceclaim -n {quote(meta.namespace)} {quote(meta.name)}"
@@ -174,16 +174,16 @@ def _of_claim(claim: AnyClaim, running: frozenset[str] | None, now: datetime) ->
         if now - deleted >= _YOUNG and not status.reserved_for:
             waits = ", ".join(meta.finalizers) or "no finalizer"
             message = f"is being deleted since {meta.deletion_timestamp} and waits for {waits}"
-            yield ailment(STUCK, message, "see whether what removes these finalizers runs")
+            yield finding(STUCK, message, "see whether what removes these finalizers runs")
         return
     if not status.reserved_for:
-        yield ailment(
+        yield finding(
             UNRESERVED, "is allocated, but nothing uses it", f"if nobody is about to use it: {remove}"
         )
     elif running is not None and not any(_may_run(user, running) for user in status.reserved_for):
         names = few([user.name for user in status.reserved_for], _FEW)
         message = f"is reserved for {names}, of which none runs any more"
-        yield ailment(
+        yield finding(
             USERS_GONE, message, f"see whether a controller for claims runs; if not needed: {remove}"
         )
 

@@ -53,13 +53,13 @@ class Scene:
         return found
 
 
-def look_at_scene(sight: ClusterSource, *, empty: bool) -> Scene:
+def look_at_scene(source: ClusterSource, *, empty: bool) -> Scene:
     """Reads the cluster once. Raises NoAnswer, or BadInput for files."""
     if empty:
         return Scene()
-    if sight.offline:
-        return _saved(sight.offline)
-    seen = look(sight, (*KINDS, PodDisruptionBudget, DaemonSet, *SOURCES))
+    if source.offline:
+        return _saved(source.offline)
+    seen = look(source, (*KINDS, PodDisruptionBudget, DaemonSet, *SOURCES))
     insist_on_devices(seen)
     objects = [*objects_of(seen), *seen.some(PodDisruptionBudget), *seen.some(DaemonSet), *seen.some(Pod)]
     scene = _scene(objects, [each for kind in SOURCES for each in seen.of(kind)])

@@ -149,14 +149,14 @@ class Snapshot:
         return f"{'namespaces' if many else 'namespace'} {', '.join(self.namespaces)}"
 
 
-def look(sight: ClusterSource, kinds: Sequence[type[ApiStruct]]) -> Snapshot:
+def look(source: ClusterSource, kinds: Sequence[type[ApiStruct]]) -> Snapshot:
     """What there is of these kinds. Raises NoAnswer, or BadInput for files."""
-    if sight.offline:
-        return _read(sight.offline)
+    if source.offline:
+        return _read(source.offline)
     import uvloop
 
     try:
-        return uvloop.run(_ask(sight, kinds))
+        return uvloop.run(_ask(source, kinds))
     except Failure as exc:
         raise NoAnswer(exc.message, exc.hint) from exc
 
@@ -219,12 +219,12 @@ def made_up_nodes(slices: Iterable[ResourceSlice]) -> list[Node]:
 # --- a server ---
 
 
-async def _ask(sight: ClusterSource, kinds: Sequence[type[ApiStruct]]) -> Snapshot:
+async def _ask(source: ClusterSource, kinds: Sequence[type[ApiStruct]]) -> Snapshot:
     from allotment.insight.connecting import connected, connection_of
 
-    async with connected(sight.kubeconfig, sight.context, "allotment-view") as client:
-        namespaces = sight.namespaces or (connection_of(sight.kubeconfig, sight.context).namespace,)
-        return await look_at(client, kinds, namespaces, insist=sight.all_namespaces)
+    async with connected(source.kubeconfig, source.context, "allotment-view") as client:
+        namespaces = source.namespaces or (connection_of(source.kubeconfig, source.context).namespace,)
+        return await look_at(client, kinds, namespaces, insist=source.all_namespaces)
 
 
 async def look_at(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from allotment.cli.options.source_options import TABLE, WIDE, sight_options
+from allotment.cli.options.source_options import TABLE, WIDE, source_options
 from allotment.cli.render.help import CommandGroup
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ def command() -> None:
 
 @command.command(name="pool", short_help="its devices, and who holds each of them")
 @click.argument("name")
-@sight_options(TABLE, WIDE)
-def describe_pool(name: str, sight: ClusterSource, output: str) -> int:
+@source_options(TABLE, WIDE)
+def describe_pool(name: str, source: ClusterSource, output: str) -> int:
     """Shows the devices of a pool: each one's state, who holds it, or why nobody can.
 
     NAME is the pool's own, DRIVER/POOL, or that of its ResourcePool. Of several pools of one name all are shown.
@@ -44,7 +44,7 @@ def describe_pool(name: str, sight: ClusterSource, output: str) -> int:
     from allotment.insight.snapshot import USE, look
     from allotment.insight.usage_document import pool_document
 
-    seen = look(sight, USE)
+    seen = look(source, USE)
     pools = named_pools(seen, name)
     if output in (TABLE, WIDE):
         _begin(seen)
@@ -59,8 +59,8 @@ def describe_pool(name: str, sight: ClusterSource, output: str) -> int:
 
 @command.command(name="node", short_help="its devices, pool by pool")
 @click.argument("name")
-@sight_options(TABLE, WIDE)
-def describe_node(name: str, sight: ClusterSource, output: str) -> int:
+@source_options(TABLE, WIDE)
+def describe_node(name: str, source: ClusterSource, output: str) -> int:
     """Shows the devices of a node, pool by pool, and which pools it shares with other nodes.
 
     \b
@@ -71,7 +71,7 @@ def describe_node(name: str, sight: ClusterSource, output: str) -> int:
     from allotment.cli.render.screen import open_screen
     from allotment.insight.snapshot import USE, look
 
-    seen = look(sight, (*USE, Node))
+    seen = look(source, (*USE, Node))
     usage = named_node(seen, name)
     if output in (TABLE, WIDE):
         _begin(seen)
@@ -82,8 +82,8 @@ def describe_node(name: str, sight: ClusterSource, output: str) -> int:
 
 @command.command(name="claim", short_help="what it asks for, what it has, who uses it")
 @click.argument("name")
-@sight_options(TABLE)
-def describe_claim(name: str, sight: ClusterSource, output: str) -> int:
+@source_options(TABLE)
+def describe_claim(name: str, source: ClusterSource, output: str) -> int:
     """Shows a claim: what it asks for, which devices it has, who uses it, what is wrong with it.
 
     NAME is the claim's own or NAMESPACE/NAME.
@@ -101,10 +101,10 @@ def describe_claim(name: str, sight: ClusterSource, output: str) -> int:
 
     namespace, _, plain = name.rpartition("/")
     if namespace:
-        sight = replace(sight, namespaces=(namespace,))
-    seen = look(sight, (*USE, *PARAMETERS))
+        source = replace(source, namespaces=(namespace,))
+    seen = look(source, (*USE, *PARAMETERS))
     now = datetime.now(UTC)
-    facts = facts_of(named_claim(seen, plain, sight.namespaces), seen, now)
+    facts = facts_of(named_claim(seen, plain, source.namespaces), seen, now)
     if output == TABLE:
         _begin(seen)
         show_claim(facts, open_screen(), now)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from allotment.cli.options.source_options import NAME, TABLE, WIDE, sight_options
+from allotment.cli.options.source_options import NAME, TABLE, WIDE, source_options
 
 if TYPE_CHECKING:
     from allotment.cli.render.screen import Screen
@@ -19,8 +19,8 @@ _SHOWN = 20
 
 
 @click.command(name="doctor")
-@sight_options(TABLE, WIDE, NAME)
-def command(sight: ClusterSource, output: str) -> int:
+@source_options(TABLE, WIDE, NAME)
+def command(source: ClusterSource, output: str) -> int:
     """Looks for what keeps devices from being used, and says for each finding what to do next.
 
     Finds pods that run with claims which were removed; claims that keep devices nobody uses, whose users are gone, that wait to be deleted, or that hold devices which
@@ -40,11 +40,11 @@ def command(sight: ClusterSource, output: str) -> int:
     from allotment.api.text import printable
     from allotment.cli.render.screen import open_screen
     from allotment.cli.render.usage_table import show_notes
-    from allotment.insight.findings import ailments
+    from allotment.insight.findings import findings
     from allotment.insight.snapshot import USE, look
 
-    seen = look(sight, (*USE, Node, Pod))
-    found = [each for each in ailments(seen, datetime.now(UTC)) if sight.wants(each.namespace)]
+    seen = look(source, (*USE, Node, Pod))
+    found = [each for each in findings(seen, datetime.now(UTC)) if source.wants(each.namespace)]
     if output in (TABLE, WIDE):
         show_notes(seen.notes)
         _show(found, seen, open_screen(), most=None if output == WIDE else _SHOWN)
@@ -77,13 +77,13 @@ def _show(found: list[Finding], seen: Snapshot, screen: Screen, *, most: int | N
             screen.line(f"... and {len(alike) - most} more; -o wide shows all")
 
 
-def _document(ailment: Finding) -> dict[str, str | None]:
-    kind, _, name = ailment.object.partition("/")
+def _document(finding: Finding) -> dict[str, str | None]:
+    kind, _, name = finding.object.partition("/")
     return {
-        "kind": ailment.kind,
+        "kind": finding.kind,
         "resource": kind,
-        "namespace": ailment.namespace or None,
+        "namespace": finding.namespace or None,
         "name": name,
-        "message": ailment.message,
-        "nextStep": ailment.step,
+        "message": finding.message,
+        "nextStep": finding.step,
     }

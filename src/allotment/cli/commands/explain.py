@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from allotment.cli.options.source_options import TABLE, WIDE, sight_options
+from allotment.cli.options.source_options import TABLE, WIDE, source_options
 from allotment.cli.render.help import CommandGroup
 from allotment.insight.explain.answer import within
 
@@ -41,8 +41,8 @@ def command() -> None:
 @command.command(name="pod", short_help="where it is, or why it is nowhere")
 @click.argument("name")
 @_patience
-@sight_options(TABLE, WIDE)
-def explain_pod(name: str, patience: float, sight: ClusterSource, output: str) -> int:
+@source_options(TABLE, WIDE)
+def explain_pod(name: str, patience: float, source: ClusterSource, output: str) -> int:
     """Tells where a pod is and with which devices, or why it is nowhere, as the scheduler sees it.
 
     NAME is the pod's own or NAMESPACE/NAME.
@@ -52,17 +52,17 @@ def explain_pod(name: str, patience: float, sight: ClusterSource, output: str) -
     """
     from allotment.insight.explain.pod import named_pod, told_of_pod
 
-    sight, plain = _placed_in(sight, name)
-    seen = _look(sight)
-    pod = named_pod(seen, plain, sight.namespaces)
+    source, plain = _placed_in(source, name)
+    seen = _look(source)
+    pod = named_pod(seen, plain, source.namespaces)
     return _print(told_of_pod(pod, seen, datetime.now(UTC), within(patience)), seen, output)
 
 
 @command.command(name="claim", short_help="which devices it has, or why it has none")
 @click.argument("name")
 @_patience
-@sight_options(TABLE, WIDE)
-def explain_claim(name: str, patience: float, sight: ClusterSource, output: str) -> int:
+@source_options(TABLE, WIDE)
+def explain_claim(name: str, patience: float, source: ClusterSource, output: str) -> int:
     """Tells which devices a claim has, or why it could not get any, as for a pod that wants nothing else.
 
     NAME is the claim's own or NAMESPACE/NAME.
@@ -73,22 +73,22 @@ def explain_claim(name: str, patience: float, sight: ClusterSource, output: str)
     from allotment.insight.claim_facts import named_claim
     from allotment.insight.explain.claim import told_of_claim
 
-    sight, plain = _placed_in(sight, name)
-    seen = _look(sight)
-    claim = named_claim(seen, plain, sight.namespaces)
+    source, plain = _placed_in(source, name)
+    seen = _look(source)
+    claim = named_claim(seen, plain, source.namespaces)
     return _print(told_of_claim(claim, seen, datetime.now(UTC), within(patience)), seen, output)
 
 
-def _placed_in(sight: ClusterSource, name: str) -> tuple[ClusterSource, str]:
+def _placed_in(source: ClusterSource, name: str) -> tuple[ClusterSource, str]:
     namespace, _, plain = name.rpartition("/")
-    return (replace(sight, namespaces=(namespace,)) if namespace else sight), plain
+    return (replace(source, namespaces=(namespace,)) if namespace else source), plain
 
 
-def _look(sight: ClusterSource) -> Snapshot:
+def _look(source: ClusterSource) -> Snapshot:
     from allotment.insight.explain.trial_scheduler import KINDS
     from allotment.insight.snapshot import look
 
-    return look(sight, KINDS)
+    return look(source, KINDS)
 
 
 def _print(told: Explanation, seen: Snapshot, output: str) -> int:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from allotment.cli.options.source_options import TABLE, WIDE, sight_options
+from allotment.cli.options.source_options import TABLE, WIDE, source_options
 
 if TYPE_CHECKING:
     from allotment.insight.source import ClusterSource
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     "-f", "--filename", "files", multiple=True, type=click.Path(), metavar="FILE|DIR",
     help="ResourceClaims or ResourceClaimTemplates, and classes that the cluster does not have; - is standard input",
 )  # fmt: skip
-@sight_options(TABLE, WIDE)
-def command(files: tuple[str, ...], sight: ClusterSource, output: str) -> int:
+@source_options(TABLE, WIDE)
+def command(files: tuple[str, ...], source: ClusterSource, output: str) -> int:
     """Tells how many more claims like the ones in FILE fit: in the cluster, on each node, in each pool.
 
     Each claim or template is asked about by itself, on what is free now; nothing is created. The numbers of nodes need not
@@ -44,7 +44,7 @@ def command(files: tuple[str, ...], sight: ClusterSource, output: str) -> int:
 
     shapes = read_shapes(files)
     early = (semantic.ResourceClass, semantic.ResourceClassParameters, semantic.ResourceClaimParameters)
-    seen = look(sight, (*USE, Node, DeviceClass, *early))
+    seen = look(source, (*USE, Node, DeviceClass, *early))
     answers = how_many(shapes, seen)
     if output in (TABLE, WIDE):
         screen = open_screen()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from allotment.cli.options.catalog import catalog_option
-from allotment.cli.options.source_options import TABLE, WIDE, sight_options
+from allotment.cli.options.source_options import TABLE, WIDE, source_options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     "--cheapest-alternative", is_flag=True,
     help="of a claim's alternatives (firstAvailable) the one that costs least, in place of the first that can be had",
 )  # fmt: skip
-@sight_options(TABLE, WIDE)
+@source_options(TABLE, WIDE)
 def command(
     files: tuple[str, ...],
     catalog: tuple[str, ...],
@@ -46,7 +46,7 @@ def command(
     consolidate: bool,
     empty: bool,
     cheapest_alternative: bool,
-    sight: ClusterSource,
+    source: ClusterSource,
     output: str,
 ) -> int:
     """Tells which machines to add for pods that wait: the cheapest, with a proof of how far from the cheapest they can be.
@@ -62,7 +62,7 @@ def command(
 
     Exit code: 0 every pod has a place in the plan, 1 some stay pending, 2 it could not be found out.
     """
-    if empty and (sight.offline or sight.kubeconfig or sight.context):
+    if empty and (source.offline or source.kubeconfig or source.context):
         raise click.UsageError("--empty is without a cluster: leave out --offline, --kubeconfig, --context")
     if not catalog:
         raise click.UsageError("no machines to choose from: name files with InstanceTypes with --catalog")
@@ -70,14 +70,14 @@ def command(
         if files or compare or empty or cheapest_alternative:
             words = "leave out -f, --compare, --empty, --cheapest-alternative"
             raise click.UsageError(f"--consolidate is about the nodes and pods of a cluster: {words}")
-        return _consolidate(catalog, sight, output)
+        return _consolidate(catalog, source, output)
     from allotment.cli.render.plan_table import document, show, show_alternative, show_comparison
     from allotment.cli.render.screen import open_screen
     from allotment.insight.catalogue_files import read_files
     from allotment.insight.planning import has_alternatives, planned
 
     first = read_files(catalog)
-    waiting, own = _look(files, sight, empty=empty)
+    waiting, own = _look(files, source, empty=empty)
     catalogues = [first, *([_laid_over(first, read_files(compare))] if compare else [])]
     plans = [planned(waiting, each, own, by_price=cheapest_alternative) for each in catalogues]
     if output in (TABLE, WIDE):
@@ -99,7 +99,7 @@ def command(
     return 1 if plans[0].pending else 0
 
 
-def _consolidate(catalog: Sequence[str], sight: ClusterSource, output: str) -> int:
+def _consolidate(catalog: Sequence[str], source: ClusterSource, output: str) -> int:
     from datetime import UTC, datetime
 
     from allotment.cli.render.consolidation_table import document, show
@@ -107,7 +107,7 @@ def _consolidate(catalog: Sequence[str], sight: ClusterSource, output: str) -> i
     from allotment.insight.catalogue_files import read_files
     from allotment.insight.planning import consolidated
 
-    waiting, own = _look((), sight, empty=False)
+    waiting, own = _look((), source, empty=False)
     now = datetime.now(UTC).timestamp()
     found, before = consolidated(waiting, read_files(catalog), own, now=now)
     if output in (TABLE, WIDE):
@@ -122,18 +122,18 @@ def _consolidate(catalog: Sequence[str], sight: ClusterSource, output: str) -> i
     return 0
 
 
-def _look(files: Sequence[str], sight: ClusterSource, *, empty: bool) -> tuple[Waiting, Sequence[ApiStruct]]:
+def _look(files: Sequence[str], source: ClusterSource, *, empty: bool) -> tuple[Waiting, Sequence[ApiStruct]]:
     """The pods that wait, and the cluster's own overlays, pools and groups of nodes."""
     from allotment.insight.manifest_cluster import name_of
     from allotment.insight.pending_work import read
 
-    found, own = _read(read(files, workloads=True)[0] if files else [], sight, empty=empty)
-    found.pods = [pod for pod in found.pods if sight.wants(name_of(pod.metadata)[0])]
+    found, own = _read(read(files, workloads=True)[0] if files else [], source, empty=empty)
+    found.pods = [pod for pod in found.pods if source.wants(name_of(pod.metadata)[0])]
     return found, own
 
 
 def _read(
-    mine: Sequence[ApiStruct], sight: ClusterSource, *, empty: bool
+    mine: Sequence[ApiStruct], source: ClusterSource, *, empty: bool
 ) -> tuple[Waiting, Sequence[ApiStruct]]:
     from allotment.insight.pending_work import read, waiting
     from allotment.insight.planning import KINDS, SOURCES, waiting_in
@@ -141,12 +141,12 @@ def _read(
 
     if empty:
         return waiting(mine, (), tainted=True), ()
-    if sight.offline:
-        cluster, reading = read(sight.offline)
+    if source.offline:
+        cluster, reading = read(source.offline)
         return waiting(mine, cluster, tainted=True), [
             each.obj for each in reading.found if isinstance(each.obj, SOURCES)
         ]
-    return waiting_in(look(sight, KINDS), mine)
+    return waiting_in(look(source, KINDS), mine)
 
 
 def _laid_over(first: Catalogue, second: Catalogue) -> Catalogue:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from allotment.cli.options.source_options import NAME, TABLE, WIDE, sight_options
+from allotment.cli.options.source_options import NAME, TABLE, WIDE, source_options
 
 if TYPE_CHECKING:
     from allotment.insight.source import ClusterSource
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 @click.command(name="pools")
 @click.option("--driver", metavar="NAME", help="only pools of this driver")
 @click.option("--node", metavar="NAME", help="only pools of this node")
-@sight_options(TABLE, WIDE, NAME)
-def command(driver: str | None, node: str | None, sight: ClusterSource, output: str) -> int:
+@source_options(TABLE, WIDE, NAME)
+def command(driver: str | None, node: str | None, source: ClusterSource, output: str) -> int:
     """Shows every pool of devices: how many are allocated, available, unavailable.
 
     Needs the right to list resourceslices. Who may not list the claims of all namespaces gets the counts of ResourcePool
@@ -37,7 +37,7 @@ def command(driver: str | None, node: str | None, sight: ClusterSource, output: 
     from allotment.insight.snapshot import USE, look
     from allotment.insight.usage_document import pool_document
 
-    seen = look(sight, USE)
+    seen = look(source, USE)
     pools = _chosen(seen.pools(), driver, node)
     if output in (TABLE, WIDE):
         screen = open_screen()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from allotment.cli.options.source_options import TABLE, sight_options
+from allotment.cli.options.source_options import TABLE, source_options
 
 if TYPE_CHECKING:
     from allotment.insight.overview import Overview
@@ -29,8 +29,8 @@ _SAVED = "saved manifests"
     "--interval", type=click.FloatRange(0.1, 60), default=0.5, show_default=True, metavar="SECONDS",
     help="between two pictures while things change",
 )  # fmt: skip
-@sight_options(TABLE)
-def command(once: bool, interval: float, sight: ClusterSource, output: str) -> int:
+@source_options(TABLE)
+def command(once: bool, interval: float, source: ClusterSource, output: str) -> int:
     """Shows nodes with their devices, pods that wait and why, and pools, live.
 
     Keys: q quits, / filters, s sorts, Tab and arrows go through the lists, h explains signs and keys. Changes are watched as
@@ -46,17 +46,17 @@ def command(once: bool, interval: float, sight: ClusterSource, output: str) -> i
     from allotment.cli.render.screen import TerminalScreen, open_screen
 
     if output == TABLE and not once and isinstance(open_screen(), TerminalScreen):
-        _stay(sight, interval)
+        _stay(source, interval)
         return 0
     from allotment.cli.render.usage_table import show_notes
     from allotment.insight.explain.trial_scheduler import KINDS
     from allotment.insight.overview import overview_document
     from allotment.insight.snapshot import look
 
-    overview = _glance(look(sight, KINDS), sight)
+    overview = _glance(look(source, KINDS), source)
     if output == TABLE:
         show_notes(overview.notes)
-        _print(overview, _name(sight))
+        _print(overview, _name(source))
     else:
         from allotment.cli.render.document import written_out
 
@@ -67,12 +67,12 @@ def command(once: bool, interval: float, sight: ClusterSource, output: str) -> i
 # --- once ---
 
 
-def _glance(seen: Snapshot, sight: ClusterSource) -> Overview:
+def _glance(seen: Snapshot, source: ClusterSource) -> Overview:
     from allotment.insight.overview import overview_of
     from allotment.insight.waiting_pods import WaitingPods
 
     end = time.monotonic() + _PATIENCE
-    pending = WaitingPods(seen, sight.namespaces).told(datetime.now(UTC), lambda: time.monotonic() < end)
+    pending = WaitingPods(seen, source.namespaces).told(datetime.now(UTC), lambda: time.monotonic() < end)
     return overview_of(seen, pending)
 
 
@@ -90,36 +90,36 @@ def _print(overview: Overview, name: str) -> None:
         screen.line(*line)
 
 
-def _name(sight: ClusterSource) -> str:
+def _name(source: ClusterSource) -> str:
     from allotment.insight.connecting import connection_of
 
-    return _SAVED if sight.offline else connection_of(sight.kubeconfig, sight.context).server
+    return _SAVED if source.offline else connection_of(source.kubeconfig, source.context).server
 
 
 # --- live ---
 
 
-def _stay(sight: ClusterSource, interval: float) -> None:
+def _stay(source: ClusterSource, interval: float) -> None:
     import uvloop
 
     from allotment.insight.errors import Failure, NoAnswer
 
     try:
-        uvloop.run(_saved(sight, interval) if sight.offline else _served(sight, interval))
+        uvloop.run(_saved(source, interval) if source.offline else _served(source, interval))
     except Failure as exc:
         raise NoAnswer(exc.message, exc.hint) from exc
 
 
-async def _saved(sight: ClusterSource, interval: float) -> None:
+async def _saved(source: ClusterSource, interval: float) -> None:
     from allotment.cli.render.live_view import LiveView
     from allotment.insight.explain.trial_scheduler import KINDS
     from allotment.insight.snapshot import look
 
-    overview = _glance(look(sight, KINDS), sight)
+    overview = _glance(look(source, KINDS), source)
     await LiveView(_SAVED, interval, lambda _: overview, lambda: "").run()
 
 
-async def _served(sight: ClusterSource, interval: float) -> None:
+async def _served(source: ClusterSource, interval: float) -> None:
     """The first look is taken before the screen is, so that what keeps it from being taken is told as ever."""
     from allotment.cli.render.live_view import LiveView
     from allotment.client.outage import OutageTeller
@@ -127,14 +127,14 @@ async def _served(sight: ClusterSource, interval: float) -> None:
     from allotment.insight.following import Following
 
     words: list[str] = []
-    async with connected(sight.kubeconfig, sight.context, "allotment-top", words.append) as client:
-        connection, outages = connection_of(sight.kubeconfig, sight.context), client.transport
+    async with connected(source.kubeconfig, source.context, "allotment-top", words.append) as client:
+        connection, outages = connection_of(source.kubeconfig, source.context), client.transport
         assert isinstance(outages, OutageTeller)
         following = Following(
             client,
-            sight.namespaces or (connection.namespace,),
-            insist=sight.all_namespaces,
-            only=sight.namespaces,
+            source.namespaces or (connection.namespace,),
+            insist=source.all_namespaces,
+            only=source.namespaces,
         )
         await following.begin()
         _collect_again()

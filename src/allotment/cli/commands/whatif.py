@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from allotment.cli.options.catalog import catalog_option
-from allotment.cli.options.source_options import TABLE, WIDE, sight_options
+from allotment.cli.options.source_options import TABLE, WIDE, source_options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 @click.option(
     "--stop", is_flag=True, help="no more steps after one that is refused or does not come to what it expects"
 )
-@sight_options(TABLE, WIDE)
+@source_options(TABLE, WIDE)
 def command(
-    scenario: str, catalog: tuple[str, ...], empty: bool, stop: bool, sight: ClusterSource, output: str
+    scenario: str, catalog: tuple[str, ...], empty: bool, stop: bool, source: ClusterSource, output: str
 ) -> int:
     """Tries the steps of a scenario on a cluster in thought, and tells what changes at each. Nothing is written to the cluster.
 
@@ -59,7 +59,7 @@ def command(
     Exit code: 0 all went as it was meant to, 1 a step was refused or came to something else than it expects,
     2 it could not be found out.
     """
-    if empty and (sight.offline or sight.kubeconfig or sight.context):
+    if empty and (source.offline or source.kubeconfig or source.context):
         raise click.UsageError("--empty is without a cluster: leave out --offline, --kubeconfig, --context")
     from allotment.autoscaler.scenario.scenario_run import rehearse
     from allotment.cli.render.screen import open_screen
@@ -67,7 +67,7 @@ def command(
     from allotment.insight.scenario_input import look_at_scene
 
     tried = _read(scenario)
-    scene = look_at_scene(sight, empty=empty)
+    scene = look_at_scene(source, empty=empty)
     machines = _machines(catalog, scene)
     outcomes = rehearse(scene.simulation(), tried, machines, stop=stop)
     if output not in (TABLE, WIDE):

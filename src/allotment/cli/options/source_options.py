@@ -20,8 +20,8 @@ from allotment.insight.source import ClusterSource
 TABLE, WIDE, NAME = "table", "wide", "name"
 
 
-def sight_options(*forms: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Passes ``sight: Sight`` and ``output``, one of the forms, json and yaml; the first is the default."""
+def source_options(*forms: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Passes ``source: Sight`` and ``output``, one of the forms, json and yaml; the first is the default."""
     options = (
         click.option(
             "-n", "--namespace", "namespaces", multiple=True, metavar="NAME",
@@ -60,9 +60,9 @@ def sight_options(*forms: str) -> Callable[[Callable[..., Any]], Callable[..., A
                 raise click.UsageError(
                     "--offline reads files and no server: leave out --kubeconfig, --context"
                 )
-            sight = ClusterSource(namespaces, all_namespaces, kubeconfig, context, offline)
+            source = ClusterSource(namespaces, all_namespaces, kubeconfig, context, offline)
             with _collector_at_rest():
-                return function(*arguments, sight=sight, **rest)
+                return function(*arguments, source=source, **rest)
 
         decorated: Callable[..., Any] = call
         for option in reversed(options):
