@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allotment.api.selection import (
-    MAX_LENGTH,
+    MAX_SELECTOR_LENGTH,
     Requirement,
     Selector,
     SelectorError,
@@ -125,7 +125,7 @@ def test_what_a_selector_pins_down() -> None:
 def test_a_selector_beyond_all_measure_is_refused_unread(parse: object) -> None:
     assert callable(parse)
     with pytest.raises(SelectorError, match="characters long"):
-        parse("a" * (MAX_LENGTH + 1))
+        parse("a" * (MAX_SELECTOR_LENGTH + 1))
 
 
 @given(st.text(alphabet="ab01 =!<>(),\\./-in", max_size=60))

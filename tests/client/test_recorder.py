@@ -85,7 +85,7 @@ def test_events_about_the_cluster_live_in_default_and_refusals_are_only_counted(
 def test_a_burst_keeps_the_newest() -> None:
     async def scenario() -> None:
         teller = recorder(Script())
-        for number in range(module.MAX_WAITING + 5):
+        for number in range(module.MAX_WAITING_EVENTS + 5):
             teller.tell(POD, EventType.NORMAL, "Busy", str(number))
         assert teller.lost == 5
 
@@ -133,7 +133,7 @@ def test_a_busy_server_is_told_less_often() -> None:
             teller.tell(POD, EventType.NORMAL, "Busy", str(number))
         running = asyncio.ensure_future(teller.run())
         written = []
-        for seconds in (0.0, module.REST * 0.1 - 0.05, 0.1):
+        for seconds in (0.0, module.REST_FACTOR * 0.1 - 0.05, 0.1):
             clock[0] += seconds
             for _ in range(20):
                 await asyncio.sleep(0)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from allotment.apiserver.http.request import MAX_BODY, MAX_VALUES
-from allotment.apiserver.http.resources import LARGE
+from allotment.apiserver.http.resources import LARGE_BODY
 from allotment.apiserver.registry.catalogue import ServedResource
 from tests.apiserver.http.serving import Reply, Serving, serving
 from tests.costs.definitions import large_definitions
@@ -107,7 +107,7 @@ def _rescaled(large: Obj, small: Obj) -> Obj:
     return {"spec": {"replicas": 3}}
 
 
-AT_ONCE = LARGE - 512
+AT_ONCE = LARGE_BODY - 512
 AS_ROWS = "application/json;as=Table;v=v1;g=meta.k8s.io"
 VERBS = (
     Verb("create", "POST", _whole, there=""),

@@ -19,7 +19,7 @@ from allotment.api.core import Node
 from allotment.api.quantity import Quantity
 from allotment.api.resource import DeviceClass, DeviceConstraint, ResourceClaim, ResourceSlice
 from allotment.usage.changes import ChangeKind
-from allotment.usage.remedies import MOST, TAINTS, Remedies, remedies
+from allotment.usage.remedies import MOST_OFFERED, TAINTS, Remedies, remedies
 from tests import bruteforce
 from tests.allocator.build import (
     ANY,
@@ -278,10 +278,10 @@ def test_only_so_many_changes_of_a_kind_are_offered() -> None:
 
 
 def test_only_so_many_claims_are_offered() -> None:
-    found = ask(crowd(MOST + 1), claim(request()))
-    assert (len(found.found), found.cut) == (MOST, True)
-    found = ask(crowd(MOST), claim(request()))
-    assert (len(found.found), found.cut) == (MOST, False)
+    found = ask(crowd(MOST_OFFERED + 1), claim(request()))
+    assert (len(found.found), found.cut) == (MOST_OFFERED, True)
+    found = ask(crowd(MOST_OFFERED), claim(request()))
+    assert (len(found.found), found.cut) == (MOST_OFFERED, False)
 
 
 def test_only_so_many_questions_are_asked() -> None:

@@ -1,7 +1,7 @@
 """Which objects are meant: label selectors and field selectors in the form that URLs and command lines have.
 
 ``app=web,tier in (a, b),!canary`` is a label selector, ``metadata.name=a,spec.nodeName!=b`` a field selector. Both are
-lists of tests that must all hold. Parsing is one pass over at most ``MAX_LENGTH`` characters; the messages of
+lists of tests that must all hold. Parsing is one pass over at most ``MAX_SELECTOR_LENGTH`` characters; the messages of
 :class:`SelectorError` are Kubernetes'.
 """
 
@@ -14,7 +14,7 @@ from enum import Enum
 
 from allotment.api.names import LABEL_LENGTH, SUBDOMAIN_LENGTH, label_key_problem, label_value_problem
 
-MAX_LENGTH = 64 * 1024
+MAX_SELECTOR_LENGTH = 64 * 1024
 """Characters of a selector that we look at."""
 
 
@@ -177,9 +177,9 @@ def parse_fields(text: str) -> Selector:
 
 
 def _check_length(text: str) -> None:
-    if len(text) > MAX_LENGTH:
+    if len(text) > MAX_SELECTOR_LENGTH:
         raise SelectorError(
-            f"the selector is {len(text)} characters long; at most {MAX_LENGTH} are understood"
+            f"the selector is {len(text)} characters long; at most {MAX_SELECTOR_LENGTH} are understood"
         )
 
 

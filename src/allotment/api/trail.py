@@ -11,7 +11,7 @@ from allotment.api.text import shortened
 Trail: TypeAlias = "tuple[Trail, str | int] | None"
 """The way to what holds the value, and the key or index in it; None is the whole object. A key in brackets is told as it is."""
 
-LONGEST: Final = 1000
+LONGEST_TRAIL: Final = 1000
 """Characters of a way that are told: its two ends."""
 
 
@@ -23,6 +23,6 @@ def dotted(trail: Trail) -> str:
         told = f"[{step}]" if isinstance(step, int) else shortened(step)
         steps.append(told if told[:1] == "[" else f".{told}")
     text = "".join(reversed(steps))
-    if len(text) > LONGEST:
-        text = f"{text[: LONGEST // 2]}...{text[-LONGEST // 2 :]}"
+    if len(text) > LONGEST_TRAIL:
+        text = f"{text[: LONGEST_TRAIL // 2]}...{text[-LONGEST_TRAIL // 2 :]}"
     return text[1:] if text[:1] == "." else text

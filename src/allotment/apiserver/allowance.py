@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from math import inf
 
-AT_ONCE = 20_000.0
+ALLOWED_MICROSECONDS = 20_000.0
 """Microseconds, more or less, that the counted steps of one write may take on the loop."""
 
 
@@ -29,7 +29,7 @@ _left: ContextVar[float | None] = ContextVar("left", default=None)
 @contextmanager
 def at_once() -> Iterator[None]:
     """Until the context is left, :func:`spend` raises TooMuchAtOnce when all that was spent is more than AT_ONCE."""
-    token = _left.set(AT_ONCE)
+    token = _left.set(ALLOWED_MICROSECONDS)
     try:
         yield
     finally:

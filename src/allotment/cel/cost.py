@@ -21,7 +21,7 @@ from allotment.cel.declare import Overload
 from allotment.cel.estimate import (
     LIST_CREATE,
     MAP_CREATE,
-    MAX,
+    MAX_COST,
     ONE,
     REGEX_LENGTH,
     STRING_TRAVERSAL,
@@ -196,7 +196,7 @@ class _Estimator:
         if expr.target is not None and not resolution.namespaced:
             total = yield self.cost(expr.target)
             target = self.node(expr.target)
-        widest = Range(MAX, 0)
+        widest = Range(MAX_COST, 0)
         size: Range | None = None
         for overload in resolution.overloads:
             estimate = self.overload(expr, resolution, overload, target, nodes, costs)
@@ -293,7 +293,7 @@ class _Estimator:
 
     def list(self, expr: ast.ListExpr) -> Recursive[Range]:
         total = exactly(LIST_CREATE)
-        size = Range(MAX if expr.elements else 0, 0)
+        size = Range(MAX_COST if expr.elements else 0, 0)
         for element in expr.elements:
             total = total + (yield self.cost(element))
             size = size.union(self.size_or_unknown(element))
@@ -302,7 +302,7 @@ class _Estimator:
 
     def map(self, expr: ast.MapExpr) -> Recursive[Range]:
         total = exactly(MAP_CREATE)
-        keys = values = Range(MAX if expr.entries else 0, 0)
+        keys = values = Range(MAX_COST if expr.entries else 0, 0)
         for entry in expr.entries:
             total = total + (yield self.cost(entry.key))
             total = total + (yield self.cost(entry.value))

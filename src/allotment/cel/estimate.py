@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from allotment.cel.ast import Expr
     from allotment.cel.types import Type
 
-MAX = 2**64 - 1
+MAX_COST = 2**64 - 1
 STRING_TRAVERSAL = 0.1
 """Cost of looking at one character."""
 REGEX_LENGTH = 0.25
@@ -29,7 +29,7 @@ def scaled(size: int, factor: float) -> int:
     """``size × factor`` rounded up, stuck at the maximum."""
     product = float(size) * factor
     if product >= 1.8446744073709552e19:
-        return MAX
+        return MAX_COST
     return math.ceil(product)
 
 
@@ -41,10 +41,10 @@ class Range:
     max: int
 
     def __add__(self, other: Range) -> Range:
-        return Range(min(self.min + other.min, MAX), min(self.max + other.max, MAX))
+        return Range(min(self.min + other.min, MAX_COST), min(self.max + other.max, MAX_COST))
 
     def __mul__(self, other: Range) -> Range:
-        return Range(min(self.min * other.min, MAX), min(self.max * other.max, MAX))
+        return Range(min(self.min * other.min, MAX_COST), min(self.max * other.max, MAX_COST))
 
     def times(self, factor: float) -> Range:
         return Range(scaled(self.min, factor), scaled(self.max, factor))
@@ -53,7 +53,7 @@ class Range:
         return Range(min(self.min, other.min), max(self.max, other.max))
 
 
-UNKNOWN = Range(0, MAX)
+UNKNOWN = Range(0, MAX_COST)
 ZERO = Range(0, 0)
 ONE = Range(1, 1)
 

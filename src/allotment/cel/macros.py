@@ -13,7 +13,7 @@ from allotment.cel.declare import Expander, Macro, MacroError, namespace
 ACCUMULATOR = "@result"
 _OLD_ACCUMULATOR = "__result__"
 
-MOST_NODES = 20_000
+MOST_TREE_NODES = 20_000
 """How large an expression may have become before ``optMap`` copies a part of it. 10 KiB without copies stay below."""
 
 
@@ -143,7 +143,7 @@ def _optional_map(flat: bool) -> Expander:
         assert target is not None
         if not isinstance(args[0], Ident):
             raise MacroError(args[0], f"{name}() variable name must be a simple identifier")
-        if make.next_id > MOST_NODES:
+        if make.next_id > MOST_TREE_NODES:
             raise MacroError(target, f"too many {name}() in a row: each doubles what comes before it")
         present = make.member_call(target, "hasValue")
         value = make.bind(args[0].name, make.member_call(make.copy(target), "value"), args[1])

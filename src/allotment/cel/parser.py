@@ -22,7 +22,7 @@ from allotment.cel.lexer import Lexeme, TokenKind, tokenize
 from allotment.cel.recursion import Recursive, run
 from allotment.cel.values import INT_MAX
 
-MAX_DEPTH = 250
+MAX_EXPRESSION_DEPTH = 250
 
 # fmt: off
 RESERVED = frozenset({
@@ -128,8 +128,8 @@ class _Parser:
         self.issues.append(self.source.issue(position, message))
 
     def deepen(self, links: int = 1) -> None:
-        if self.depth + links > MAX_DEPTH:
-            self.error(self.token.position, f"expression recursion limit exceeded: {MAX_DEPTH}")
+        if self.depth + links > MAX_EXPRESSION_DEPTH:
+            self.error(self.token.position, f"expression recursion limit exceeded: {MAX_EXPRESSION_DEPTH}")
 
     def optional_mark(self) -> bool:
         mark = self.accept("?")

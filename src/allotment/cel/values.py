@@ -153,7 +153,7 @@ def find(mapping: Mapping[Any, Value], key: Value) -> tuple[Value, bool]:
 _ABSENT: Final = object()
 _NUMBERS: Final = frozenset({int, UInt, float})
 _SCALARS: Final = frozenset({str, int, UInt, float, bool, bytes, type(None), Timestamp, Duration, TypeValue})
-MOST_STEPS: Final = 250_000
+MOST_EQUALITY_STEPS: Final = 250_000
 
 
 def equal(left: Value, right: Value) -> bool:
@@ -189,8 +189,8 @@ def _equal_containers(left: Value, right: Value) -> bool:
     steps = 0
     while pending:
         steps += 1
-        if steps > MOST_STEPS:
-            raise CelRuntimeError(f"values too large to compare: more than {MOST_STEPS} parts")
+        if steps > MOST_EQUALITY_STEPS:
+            raise CelRuntimeError(f"values too large to compare: more than {MOST_EQUALITY_STEPS} parts")
         one, two = pending.pop()
         kind = type(one)
         if kind is list and type(two) is list:

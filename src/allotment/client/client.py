@@ -27,7 +27,7 @@ from allotment.client.transport import Call, Disconnected, Reply, Transport
 T = TypeVar("T")
 S = TypeVar("S", bound=ApiStruct)
 
-PAGE = 500
+OBJECTS_PER_PAGE = 500
 _ATTEMPTS = 5
 _LONGEST_WAIT = 30
 _GRACE = 30
@@ -170,7 +170,7 @@ class Collection(Generic[T]):
         return await self._one("GET", self.resource.path(namespace, name, subresource), {})
 
     async def list(
-        self, namespace: str = "", *, labels: str = "", fields: str = "", limit: int = PAGE
+        self, namespace: str = "", *, labels: str = "", fields: str = "", limit: int = OBJECTS_PER_PAGE
     ) -> Listing[T]:
         """All of them, fetched page by page from one snapshot.
 

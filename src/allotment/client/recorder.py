@@ -25,12 +25,12 @@ from allotment.client.transport import Disconnected
 
 log = logging.getLogger(__name__)
 
-MAX_WAITING = 10_000
+MAX_WAITING_EVENTS = 10_000
 MAX_REMEMBERED = 4_096
 MAX_MESSAGE = 1_024
 PER_SECOND = 100.0
-BURST = 200
-REST = 4.0
+EVENTS_AT_ONCE = 200
+REST_FACTOR = 4.0
 """Times as long as an event took to write nothing is written after it..."""
 MAX_REST = 1.0
 """...but no more seconds than this."""
@@ -82,7 +82,7 @@ class Recorder:
         component: str,
         *,
         per_second: float = PER_SECOND,
-        burst: int = BURST,
+        burst: int = EVENTS_AT_ONCE,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._events = client.plain("v1", "events")
@@ -99,7 +99,7 @@ class Recorder:
         """Says something about an object, soon. ``reason`` is one CamelCase word."""
         words = (subject, type_, reason, message[:MAX_MESSAGE])
         self._waiting[words] = self._waiting.get(words, 0) + 1
-        if len(self._waiting) > MAX_WAITING:
+        if len(self._waiting) > MAX_WAITING_EVENTS:
             self._waiting.popitem(last=False)
             self.lost += 1
         self._news.set()
@@ -114,7 +114,7 @@ class Recorder:
                 await asyncio.sleep(self._bucket.delay(clock()))
                 began = clock()
                 await self._next()
-                await asyncio.sleep(min(REST * (clock() - began), MAX_REST))
+                await asyncio.sleep(min(REST_FACTOR * (clock() - began), MAX_REST))
 
     async def flush(self) -> None:
         """Writes everything told so far, at once."""

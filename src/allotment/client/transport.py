@@ -14,7 +14,7 @@ from typing import Protocol
 
 import msgspec
 
-MAX_LINE = 16 * 1024 * 1024
+MAX_EVENT_BYTES = 16 * 1024 * 1024
 """Bytes of one event in a stream; a server that sends more without a newline is cut off."""
 
 
@@ -78,7 +78,7 @@ class Transport(Protocol):
 class Lines:
     """Puts chunks together to lines, within a bound."""
 
-    def __init__(self, limit: int = MAX_LINE) -> None:
+    def __init__(self, limit: int = MAX_EVENT_BYTES) -> None:
         self._limit = limit
         self._parts: list[bytes] = []
         self._size = 0

@@ -15,7 +15,7 @@ from allotment.client.informer import Informer
 
 K = TypeVar("K", bound=Hashable)
 
-LONGEST_WAIT = 300.0
+LOST_WRITE_SECONDS = 300.0
 """Seconds, as upstream's expectations: a write that is not seen by then was lost with a restored server."""
 _ROOM = 1024
 
@@ -27,7 +27,7 @@ class OwnWrites(Generic[K]):
     ``_ROOM`` of them, or as many as are on their way.
     """
 
-    def __init__(self, informer: Informer[Any], *, longest_wait: float = LONGEST_WAIT) -> None:
+    def __init__(self, informer: Informer[Any], *, longest_wait: float = LOST_WRITE_SECONDS) -> None:
         self._informer = informer
         self._longest_wait = longest_wait
         self._versions: dict[K, int] = {}

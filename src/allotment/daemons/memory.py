@@ -11,7 +11,7 @@ COLLECT_AT = 100_000
 and leaves some, none of them in circles, and the collector looks at each that is left several times: at 700, as Python
 has it, or at 10,000 that takes the components a tenth of their time."""
 
-LARGE = 128 * 1024
+RETURNED_BYTES = 128 * 1024
 """Bytes from which on a piece of memory is given back by itself."""
 
 
@@ -19,7 +19,7 @@ def return_large_memory() -> None:
     """Has glibc give large pieces back to the system when they are freed; left alone, it keeps more and more of them after
     the first large reply. Other C libraries have no such dial and need none."""
     with contextlib.suppress(AttributeError, OSError):
-        ctypes.CDLL(None).mallopt(-3, LARGE)  # M_MMAP_THRESHOLD
+        ctypes.CDLL(None).mallopt(-3, RETURNED_BYTES)  # M_MMAP_THRESHOLD
 
 
 def spare_collector() -> None:

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
 MAX_HEAD = 16 * 1024
-SECONDS = 5.0
+SCRAPE_SECONDS = 5.0
 
 
 @asynccontextmanager
@@ -20,7 +20,7 @@ async def serving_metrics(
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(TimeoutError, ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            async with asyncio.timeout(SECONDS):
+            async with asyncio.timeout(SCRAPE_SECONDS):
                 head = await reader.readuntil(b"\r\n\r\n")
                 writer.write(_reply(head, registry()))
                 await writer.drain()

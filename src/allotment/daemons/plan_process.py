@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from allotment.client.transport import Transport
     from allotment.insight.snapshot import Snapshot
 
-SECONDS = 60.0
+PLAN_SECONDS = 60.0
 """How long a plan may take."""
 _NICE = 10  # whoever uses the server comes first
 _PERSON = "person"
@@ -59,11 +59,11 @@ async def plan_through(person: Transport, catalogue: Catalogue) -> dict[str, Any
         )
     pipe = await Pipe.over(ours, {_PERSON: person})
     try:
-        async with asyncio.timeout(SECONDS):
+        async with asyncio.timeout(PLAN_SECONDS):
             told, _ = await process.communicate(_written(catalogue))
     except TimeoutError:
         raise Timeout(
-            f"no plan was found within {SECONDS:.0f} s; allot plan takes the time that it needs"
+            f"no plan was found within {PLAN_SECONDS:.0f} s; allot plan takes the time that it needs"
         ) from None
     finally:
         await pipe.close()
@@ -140,7 +140,7 @@ def _answer(end: socket.socket, catalogue: Catalogue) -> dict[str, Any]:
 def main(descriptor: str) -> int:
     set_up(logging.WARNING)
     os.nice(_NICE)
-    most = int(SECONDS) + 5
+    most = int(PLAN_SECONDS) + 5
     resource.setrlimit(resource.RLIMIT_CPU, (most, most))  # nobody may be left to end it
     gc.disable()  # it reads much at once, keeps it and ends
     catalogue = _read(sys.stdin.buffer.read())

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from allotment.api.meta import Condition
 
-LONGEST = 2000
+LONGEST_SHOWN_TEXT = 2000
 
 
 def said(condition: Condition) -> str:
     """Reason and message."""
     reason, message = condition.reason or condition.type, condition.message or ""
-    return (f"{reason}: {message}" if message else reason)[:LONGEST]
+    return (f"{reason}: {message}" if message else reason)[:LONGEST_SHOWN_TEXT]

@@ -42,7 +42,7 @@ from allotment.dashboard.shared_views import Views
 from allotment.insight.explain.answer import explained
 
 VIEWERS = 100
-QUESTIONS = 8
+MOST_OPEN_QUESTIONS = 8
 """About pods, that wait for their answers at a time; one is answered after the other."""
 OWN = Identity("allotment:dashboard", ("system:authenticated",))
 """Who counts, and reads no claims."""
@@ -148,7 +148,7 @@ class Dashboard:
 
     async def _pod(self, request: Request, who: Who) -> Response:
         namespace, name = _given(request, "namespace", "name")
-        if self._asked >= QUESTIONS:
+        if self._asked >= MOST_OPEN_QUESTIONS:
             raise TooManyRequests("other pods are looked at already; try again", {"retryAfterSeconds": 2})
         self._asked += 1
         try:

@@ -20,7 +20,7 @@ from allotment.usage.published import as_published, published
 from allotment.usage.summary import DeviceState
 from allotment.usage.usage import Usage
 
-AT_ONCE = 50
+POOLS_AT_ONCE = 50
 """Pools that are put into form before others get their turn."""
 HOLDERS = 20
 """Claims that a device is told to be held by; of more there is the number."""
@@ -84,7 +84,7 @@ class FleetPicture:
             told = self.told(id)
             if told is not None:
                 found.append(told)
-            if number % AT_ONCE == 0:
+            if number % POOLS_AT_ONCE == 0:
                 await asyncio.sleep(0)
         return found
 

@@ -8,7 +8,7 @@ from allotment.api.autoscaling import VALIDATION_SUCCEEDED
 from allotment.autoscaler.catalogue.catalogue_summary import SummaryLine, assortment, says
 from allotment.autoscaler.catalogue.overlay_status import conditions
 from allotment.autoscaler.catalogue.overlays import OverlaidCatalogue, OverlayFinding
-from allotment.dashboard.cut_text import LONGEST, said
+from allotment.dashboard.cut_text import LONGEST_SHOWN_TEXT, said
 from allotment.dashboard.price import price
 
 TOLD = 200
@@ -46,7 +46,7 @@ def overlay_document(finding: OverlayFinding) -> dict[str, Any]:
         "moreTypes": len(types[_NAMED:]),
         "wrong": bool(problems),
         "reason": reason if problems else "",
-        "problems": [each[:LONGEST] for each in problems[:_NAMED]],
+        "problems": [each[:LONGEST_SHOWN_TEXT] for each in problems[:_NAMED]],
         "moreProblems": len(problems[_NAMED:]),
     }
 

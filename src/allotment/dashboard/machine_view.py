@@ -21,7 +21,7 @@ from allotment.dashboard.rights import Rights
 
 SOURCES, CLAIMS, CHOICE = "sources", "claims", "choice"
 """The parts, besides pods: pools and groups; what was asked for; what there is to choose from."""
-PAUSE_SECONDS = 0.25
+EVALUATION_PAUSE_SECONDS = 0.25
 """The least time from one evaluation of overlays to the next."""
 
 
@@ -72,7 +72,7 @@ class MachineView(PersonView):
             self.choice = await asyncio.to_thread(choice_of, all_of, self._overlays.all())
             self._evaluated.set()
             self.tell(CHOICE)
-            await asyncio.sleep(PAUSE_SECONDS)
+            await asyncio.sleep(EVALUATION_PAUSE_SECONDS)
             await self._stale.wait()
 
     # --- what there is ---

@@ -29,7 +29,7 @@ KEPT_SECONDS = 30.0
 """How long a view is kept that nobody looks at: a page that is loaded again finds it."""
 CHECK_SECONDS = 2.0
 """How often rights are looked at again."""
-PATIENCE_SECONDS = 30.0
+FIRST_PICTURE_SECONDS = 30.0
 """How long somebody waits for the first picture before they are told that it does not come."""
 
 V = TypeVar("V", bound=PersonView)
@@ -85,7 +85,7 @@ class Views(Generic[V]):
     async def of(self, who: Callable[[], Identity], viewer: Viewer) -> AsyncIterator[V]:
         """A person's view with all in it, kept up while somebody is in here. ``who`` is asked as often as it takes, and raises
         StatusError as this does."""
-        tries = max(1, round(PATIENCE_SECONDS / CHECK_SECONDS))
+        tries = max(1, round(FIRST_PICTURE_SECONDS / CHECK_SECONDS))
         for _ in range(tries):
             mine = self._view_of(who())
             view = mine.view

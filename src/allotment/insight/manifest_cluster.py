@@ -29,7 +29,7 @@ from allotment.api.validation import ExpressionChecker
 from allotment.autoscaler.simulate.workload_pods import Workload, is_workload, workload_of
 from allotment.insight.errors import BadInput
 from allotment.insight.manifest_files import Reading
-from allotment.insight.placement.made_pods import MOST, pods_of_workloads
+from allotment.insight.placement.made_pods import MOST_MADE_PODS, pods_of_workloads
 from allotment.scheduler.volumes.storage import KINDS as STORAGE
 
 Name = tuple[str, str]
@@ -139,9 +139,9 @@ def gather(
     cluster.notes += [f"ignored: {_counted(ignored)}"] if +ignored else []
     cluster.slices = [tainted(each, cluster.rules) for each in cluster.slices]
     _complete_nodes(cluster)
-    made = list(islice(pods_of_workloads(owners, cluster.pods), MOST + 1))
-    if len(made) > MOST:
-        raise BadInput([f"the workloads come to more than {MOST} pods; give fewer replicas"])
+    made = list(islice(pods_of_workloads(owners, cluster.pods), MOST_MADE_PODS + 1))
+    if len(made) > MOST_MADE_PODS:
+        raise BadInput([f"the workloads come to more than {MOST_MADE_PODS} pods; give fewer replicas"])
     cluster.pods += made
     return cluster
 

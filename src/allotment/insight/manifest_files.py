@@ -14,7 +14,7 @@ from pathlib import Path
 
 from allotment.api.manifests.manifest import Located, ManifestError, read_manifest
 
-MAX_BYTES = 64 * 1024 * 1024
+MAX_FILE_BYTES = 64 * 1024 * 1024
 SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 
 
@@ -62,12 +62,12 @@ def _files(name: str, complaints: list[str]) -> Iterator[str]:
 def text(source: str) -> str:
     """What is in a file, or standard input. Raises OSError or ValueError: see ``reason``."""
     if source == "-":
-        data = sys.stdin.buffer.read(MAX_BYTES + 1)
+        data = sys.stdin.buffer.read(MAX_FILE_BYTES + 1)
     else:
         with open(source, "rb") as file:
-            data = file.read(MAX_BYTES + 1)
-    if len(data) > MAX_BYTES:
-        raise ValueError(f"is longer than {MAX_BYTES} bytes; split it")
+            data = file.read(MAX_FILE_BYTES + 1)
+    if len(data) > MAX_FILE_BYTES:
+        raise ValueError(f"is longer than {MAX_FILE_BYTES} bytes; split it")
     return data.decode("utf-8-sig")
 
 

@@ -40,9 +40,9 @@ if TYPE_CHECKING:
         ResourceSlice,
     )
 
-LIMIT = 1_000
+MOST_COUNTED = 1_000
 """Claims counted in one place before that is enough."""
-STEPS = 200_000
+PROOF_STEPS = 200_000
 """Of search, for all proofs together: a second or two."""
 TOGETHER = 64
 """Most claims that are asked for all together."""
@@ -79,8 +79,8 @@ def remaining(
     claims: Iterable[AnyClaim] = (),
     rules: Iterable[DeviceTaintRule] = (),
     strategy: str = FIRST_FIT,
-    limit: int = LIMIT,
-    steps: int = STEPS,
+    limit: int = MOST_COUNTED,
+    steps: int = PROOF_STEPS,
 ) -> Remaining:
     """How many more claims that ask for the same as ``claim`` fit beside what ``claims`` hold, all of those that there are.
 

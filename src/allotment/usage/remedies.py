@@ -39,11 +39,11 @@ if TYPE_CHECKING:
     from allotment.allocator.pool import PoolID
     from allotment.api.resource import Device, DeviceTaint, ResourceClaim
 
-QUESTIONS = 20_000
+MOST_QUESTIONS = 20_000
 """Asked at most, each of all nodes; of a claim that is released, only of those that it makes a difference to."""
-BUDGET = 20_000
+STEPS_PER_QUESTION = 20_000
 """Steps of search for one question on one node."""
-MOST = 10
+MOST_OFFERED = 10
 """Changes of one kind that are offered at most."""
 TAINTS = 32
 """Keys of taints that are tried at most."""
@@ -78,9 +78,9 @@ def remedies(
     nodes: Iterable[str],
     releasable: Iterable[str] = (),
     strategy: str = FIRST_FIT,
-    most: int = MOST,
-    questions: int = QUESTIONS,
-    budget: int = BUDGET,
+    most: int = MOST_OFFERED,
+    questions: int = MOST_QUESTIONS,
+    budget: int = STEPS_PER_QUESTION,
     go_on: Callable[[], bool] = lambda: True,
 ) -> Remedies:
     """Single changes that make the claims fit together on one of the nodes. ``releasable`` are claims as the fleet's ledger names

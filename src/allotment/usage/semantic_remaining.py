@@ -19,7 +19,7 @@ from allotment.allocator.semantic import SemanticBook, allocate_semantic
 from allotment.api.codec import encode
 from allotment.usage.allocation import AnyClaim, held_by
 from allotment.usage.pool import in_use
-from allotment.usage.remaining import LIMIT, STEPS, TOGETHER, CountingBudget, Fits, Remaining
+from allotment.usage.remaining import MOST_COUNTED, PROOF_STEPS, TOGETHER, CountingBudget, Fits, Remaining
 
 if TYPE_CHECKING:
     from allotment.api.core import Node
@@ -33,8 +33,8 @@ def remaining_instances(
     trees: Iterable[NodeResourceSlice],
     book: SemanticBook,
     claims: Iterable[AnyClaim] = (),
-    limit: int = LIMIT,
-    steps: int = STEPS,
+    limit: int = MOST_COUNTED,
+    steps: int = PROOF_STEPS,
 ) -> Remaining:
     """How many more claims that ask for the same as ``claim`` fit beside what ``claims`` hold. ``book`` has the classes and
     parameters that they refer to."""

@@ -18,14 +18,14 @@ from allotment.allocator.request import full_name
 from allotment.allocator.semantic import SemanticBook, allocate_semantic
 from allotment.api import semantic
 from allotment.usage.changes import ChangeKind
-from allotment.usage.remedies import MOST, Remedies, Remedy
+from allotment.usage.remedies import MOST_OFFERED, Remedies, Remedy
 
 if TYPE_CHECKING:
     from allotment.allocator.pool import DeviceID
     from allotment.api.core import Node
     from allotment.api.meta import ApiStruct
 
-QUESTIONS = 2_000
+MOST_INSTANCE_QUESTIONS = 2_000
 BUDGET = 20_000
 _EXPRESSION = 80  # characters that are shown of one
 _EVERYTHING = "true"
@@ -89,7 +89,7 @@ class InstanceSearch:
     shelf: Shelf
     go_on: Callable[[], bool] = lambda: True
     rewritten: dict[str, Rewritten] = field(default_factory=dict)
-    _left: int = QUESTIONS
+    _left: int = MOST_INSTANCE_QUESTIONS
     _cut: bool = False
 
     def remedies(self, holders: Mapping[str, Collection[DeviceID]]) -> Remedies:
@@ -97,7 +97,7 @@ class InstanceSearch:
         found = [*self._changes(), *self._releases(holders)]
         order = list(ChangeKind)
         found.sort(key=lambda each: (order.index(each.kind), each.given_up))
-        return Remedies(tuple(found[:MOST]), self._cut or len(found) > MOST)
+        return Remedies(tuple(found[:MOST_OFFERED]), self._cut or len(found) > MOST_OFFERED)
 
     def _fits(self, book: SemanticBook, ground: Ground, without: Collection[DeviceID] = ()) -> bool:
         if self._left <= 0 or not self.go_on():

@@ -16,9 +16,9 @@ from allotment.apiserver.auth.identity import Identity
 from allotment.apiserver.http.deadline import Deadlines
 from allotment.apiserver.http.priority import LEVELS, WORKLOAD, place_of
 from allotment.apiserver.http.request import MAX_BODY
-from allotment.apiserver.http.resources import LARGE
+from allotment.apiserver.http.resources import LARGE_BODY
 from allotment.apiserver.http.seats import Seats
-from allotment.apiserver.registry.forms import PIECE
+from allotment.apiserver.registry.forms import OBJECTS_PER_PIECE
 from allotment.apiserver.registry.resource import Resource
 from allotment.apiserver.store import store
 from tests.apiserver.http.serving import CONFIGMAPS, Serving, configmap, person, serving
@@ -178,7 +178,7 @@ def test_an_object_cannot_grow_without_end_by_patches(
     tell(story)
 
 
-ITEMS = 2 * PIECE + 1
+ITEMS = 2 * OBJECTS_PER_PIECE + 1
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ def test_long_lists_and_deletions_let_others_in_between(tell: Callable[[Story], 
 
 def test_a_large_body_in_yaml_is_read(tell: Callable[[Story], None]) -> None:
     async def story(server: Serving) -> None:
-        body = yaml.safe_dump(configmap("a", text="x" * 2 * LARGE)).encode()
+        body = yaml.safe_dump(configmap("a", text="x" * 2 * LARGE_BODY)).encode()
         made = await server.call("POST", CONFIGMAPS, body, {"content-type": "application/yaml"})
         assert made.status == 201
         broken = await server.call("POST", CONFIGMAPS, body + b"\n:", {"content-type": "application/yaml"})

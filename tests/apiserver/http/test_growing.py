@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from allotment.apiserver.allowance import AT_ONCE, TooMuchAtOnce, at_once, left, spend
+from allotment.apiserver.allowance import ALLOWED_MICROSECONDS, TooMuchAtOnce, at_once, left, spend
 from allotment.apiserver.http.heavy import HeavyWork
-from allotment.apiserver.http.resources import LARGE, MAX_REVIEW
-from allotment.apiserver.registry.reviews.access import MOST_RULES
+from allotment.apiserver.http.resources import LARGE_BODY, MAX_REVIEW
+from allotment.apiserver.registry.reviews.access import MOST_LISTED_RULES
 from tests.apiserver.http.serving import Serving, serving
 from tests.apiserver.registry.custom.schemas import definition
 from tests.costs.steps import longest_step
@@ -117,7 +117,7 @@ def test_a_small_write_that_grows_does_not_hold_the_loop(
         async with serving(tmp_path / "data") as server:
             await _define(server)
             await server.call("POST", WIDGETS, widget(many=[], any={"many": [0] * 6000}))
-            assert len(body) < LARGE
+            assert len(body) < LARGE_BODY
             in_threads.clear()
             where, _, query = path.partition("?")
             told = dict(each.split("=") for each in query.split("&") if each)
@@ -177,20 +177,20 @@ def test_a_question_about_ten_thousand_groups_is_answered_and_a_larger_one_refus
 
 
 def test_what_is_spent_counts_only_where_work_is_counted() -> None:
-    spend(10 * AT_ONCE)
+    spend(10 * ALLOWED_MICROSECONDS)
     with at_once():
-        spend(AT_ONCE / 2)
-        assert left() == AT_ONCE / 2
+        spend(ALLOWED_MICROSECONDS / 2)
+        assert left() == ALLOWED_MICROSECONDS / 2
         with pytest.raises(TooMuchAtOnce):
-            spend(AT_ONCE)
-    spend(10 * AT_ONCE)
+            spend(ALLOWED_MICROSECONDS)
+    spend(10 * ALLOWED_MICROSECONDS)
 
 
 def test_a_thread_that_the_work_is_handed_to_counts_nothing() -> None:
     async def scenario() -> None:
         with suppress(TooMuchAtOnce), at_once():
-            spend(2 * AT_ONCE)
-        await asyncio.to_thread(spend, 2 * AT_ONCE)
+            spend(2 * ALLOWED_MICROSECONDS)
+        await asyncio.to_thread(spend, 2 * ALLOWED_MICROSECONDS)
 
     asyncio.run(scenario())
 
@@ -231,7 +231,9 @@ def test_a_quota_is_small_as_every_new_object_is_compared_with_all_of_it(
 def test_of_very_many_rules_the_first_are_listed(tmp_path: Path) -> None:
     rbac, rules = "rbac.authorization.k8s.io", "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
     metadata, version = {"name": "r"}, {"apiVersion": f"{rbac}/v1"}
-    allowed = [{"apiGroups": ["a"], "resources": [f"x{n}"], "verbs": ["get"]} for n in range(MOST_RULES + 10)]
+    allowed = [
+        {"apiGroups": ["a"], "resources": [f"x{n}"], "verbs": ["get"]} for n in range(MOST_LISTED_RULES + 10)
+    ]
     role = {**version, "kind": "Role", "metadata": metadata, "rules": allowed}
     subject = {"kind": "User", "apiGroup": rbac, "name": "somebody"}
     reference = {"apiGroup": rbac, "kind": "Role", "name": "r"}
@@ -246,8 +248,8 @@ def test_of_very_many_rules_the_first_are_listed(tmp_path: Path) -> None:
             somebody = {"impersonate-user": "somebody"}
             asked = {**body, "spec": {"namespace": "default"}}
             status = (await server.call("POST", rules, asked, somebody)).json["status"]
-            assert len(status["resourceRules"]) <= MOST_RULES
+            assert len(status["resourceRules"]) <= MOST_LISTED_RULES
             assert status["incomplete"]
-            assert f"only the first {MOST_RULES} of" in status["evaluationError"]
+            assert f"only the first {MOST_LISTED_RULES} of" in status["evaluationError"]
 
     asyncio.run(scenario())

@@ -17,7 +17,7 @@ from allotment.api.schema.schema import schema_of
 from allotment.api.validation.pod import validate_pod
 from allotment.apiserver.auth.rule import Rule, uncovered
 from allotment.apiserver.http.request import MAX_BODY, MAX_VALUES
-from allotment.apiserver.http.resources import LARGE
+from allotment.apiserver.http.resources import LARGE_BODY
 from allotment.apiserver.patch.merge import MAX_FAULTS, faults
 from allotment.apiserver.store.record import Record
 from tests.apiserver.http.serving import CONFIGMAPS, Serving, configmap, serving
@@ -228,7 +228,7 @@ def on_the_loop(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     loaded = Record.load
 
     def load(record: Record) -> Any:
-        if len(record.data) > LARGE and threading.current_thread() is threading.main_thread():
+        if len(record.data) > LARGE_BODY and threading.current_thread() is threading.main_thread():
             names.append(record.key.name)
         return loaded(record)
 
@@ -265,7 +265,7 @@ def test_a_large_definition_is_served_and_deleted_without_being_decoded_on_the_l
 ) -> None:
     async def scenario(server: Serving) -> None:
         crd = definition()
-        crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["description"] = "x" * 2 * LARGE
+        crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["description"] = "x" * 2 * LARGE_BODY
         await server.call("POST", CRDS, crd)
         widgets = "/apis/example.com/v1/namespaces/default/widgets"
         while (await server.call("GET", widgets)).status != 200:
@@ -286,7 +286,7 @@ def test_what_others_write_while_a_large_object_is_decoded_is_in_the_deletion(
     """The finalizer that comes meanwhile holds the object."""
 
     async def scenario(server: Serving) -> None:
-        await server.call("POST", CONFIGMAPS, configmap("a", text="x" * 2 * LARGE))
+        await server.call("POST", CONFIGMAPS, configmap("a", text="x" * 2 * LARGE_BODY))
         delete = asyncio.create_task(server.call("DELETE", CONFIGMAPS + path))
         await asyncio.sleep(0)
         hold = {"metadata": {"finalizers": ["example.com/hold"]}}

@@ -298,7 +298,7 @@ def test_of_requests_at_once_only_so_many_are_taken(tmp_path: Path) -> None:
         answers = statuses(await world.whole(get("/healthz") * 400))  # in one piece, or nearly
         assert answers[-1] == 400
         assert set(answers[:-1]) == {200}
-        assert limits.MAX_WAITING <= len(answers[:-1]) < 400
+        assert limits.MAX_PIPELINED <= len(answers[:-1]) < 400
 
     run(tmp_path, attack)
 
@@ -487,7 +487,7 @@ def test_readers_who_do_not_read_hold_little_and_nobody_up(tmp_path: Path) -> No
             await peer.say(get(f"{CONFIGMAPS}/c0"))
             assert (await peer.reply())[0] == 200
             for each in list(world.listener.connections):
-                assert each.transport.get_write_buffer_size() <= 2 * limits.PIECE
+                assert each.transport.get_write_buffer_size() <= 2 * limits.WRITE_PIECE_BYTES
 
     run(tmp_path, attack)
 

@@ -5,7 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from allotment.apiserver.upkeep.collector import Collector
-from allotment.apiserver.upkeep.task import LARGE
+from allotment.apiserver.upkeep.task import LARGE_UPKEEP
 from tests.apiserver.upkeep.rig import Rig, with_rig
 
 
@@ -129,7 +129,7 @@ def test_it_wakes_up_by_itself(tmp_path: Path) -> None:
     with_rig(tmp_path, scenario)
 
 
-LONG = {"text": "x" * 2 * LARGE}
+LONG = {"text": "x" * 2 * LARGE_UPKEEP}
 
 
 def test_large_objects_are_changed_as_small_ones(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from allotment.apiserver.registry.writes import Writes
 from allotment.apiserver.store.record import Obj
 from allotment.apiserver.store.store import Store
 from allotment.apiserver.upkeep.custom import PER_TURN, CustomKinds
-from allotment.apiserver.upkeep.task import LARGE
+from allotment.apiserver.upkeep.task import LARGE_UPKEEP
 from tests.apiserver.registry.custom.schemas import TEXT, WHOLE, array, definition, obj
 from tests.apiserver.upkeep.rig import Rig, with_rig
 
@@ -292,7 +292,7 @@ def test_a_large_definition_goes_once_its_objects_are_gone(tmp_path: Path) -> No
     async def scenario(rig: Rig) -> None:
         job = kinds(rig)
         crd = definition()
-        crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["description"] = "x" * 2 * LARGE
+        crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["description"] = "x" * 2 * LARGE_UPKEEP
         define(rig, job, crd)
         for number in range(PER_TURN + 1):
             widget(rig, f"w{number}")

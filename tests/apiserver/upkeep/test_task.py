@@ -119,4 +119,4 @@ def test_a_job_pauses_while_the_disk_loses_what_it_writes(
         await asyncio.gather(running, return_exceptions=True)
 
     with_rig(tmp_path, scenario)
-    assert pauses.count(task.PAUSE) >= 2
+    assert pauses.count(task.STORE_TROUBLE_SECONDS) >= 2

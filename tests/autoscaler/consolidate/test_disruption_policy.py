@@ -7,7 +7,12 @@ from typing import Any
 import pytest
 
 from allotment.api.validation import validate_node_pool
-from allotment.autoscaler.consolidate.disruption_policy import EMPTY, FREE, UNDERUTILIZED, DisruptionPolicy
+from allotment.autoscaler.consolidate.disruption_policy import (
+    EMPTY,
+    UNDERUTILIZED,
+    UNLIMITED,
+    DisruptionPolicy,
+)
 from tests.autoscaler.build import pool
 
 FRIDAY_AT_8 = 1_800_000_000.0
@@ -28,10 +33,10 @@ def budgets(*given: dict[str, Any]) -> DisruptionPolicy:
         ([{"nodes": "0"}], 100, 0),
         ([{"nodes": "100%"}], 7, 7),
         ([{"nodes": "5"}, {"nodes": "2%"}], 100, 2),
-        ([{"nodes": "0", **NIGHT}], 100, FREE),
+        ([{"nodes": "0", **NIGHT}], 100, UNLIMITED),
         ([{"nodes": "4", **WORK}, {"nodes": "0", **NIGHT}], 100, 4),
         ([{"nodes": "9", "reasons": [UNDERUTILIZED]}, {"nodes": "1", "reasons": [EMPTY]}], 100, 9),
-        ([{"nodes": "1", "reasons": ["Drifted"]}], 100, FREE),
+        ([{"nodes": "1", "reasons": ["Drifted"]}], 100, UNLIMITED),
         ([{"nodes": "many"}], 100, 0),
         ([{"nodes": "5", "schedule": "0 7 * * *"}], 100, 0),  # for how long?
         ([{"nodes": "5", "duration": "8h"}], 100, 0),

@@ -7,7 +7,12 @@ from itertools import combinations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from allotment.autoscaler.provision.gang_selection import FEW, SECOND_CHANCES, GangSelection, best_attempt
+from allotment.autoscaler.provision.gang_selection import (
+    EXHAUSTIVE_GANGS,
+    SECOND_CHANCES,
+    GangSelection,
+    best_attempt,
+)
 
 
 def in_a_row(sizes: dict[str, int], places: int, without: frozenset[str]) -> GangSelection[int]:
@@ -40,7 +45,7 @@ def test_no_gang_is_broken_and_what_could_be_taken_back_is(
     sizes, places = {f"g{number}": size for number, size in enumerate(problem[0])}, problem[1]
     found = best_attempt(list(sizes), lambda without: in_a_row(sizes, places, without), thorough=thorough)
     assert not found.broken
-    if thorough and len(sizes) <= FEW:
+    if thorough and len(sizes) <= EXHAUSTIVE_GANGS:
         assert found.merit == (most(sizes, places),)
     for gang in found.without:
         again = in_a_row(sizes, places, found.without - {gang})

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from allotment.api.codec import to_builtins
 from allotment.autoscaler.scenario import step_rules as limits
-from allotment.autoscaler.scenario.scenario import MOST_STEPS, ScenarioError, read_scenario
+from allotment.autoscaler.scenario.scenario import MOST_SCENARIO_STEPS, ScenarioError, read_scenario
 from allotment.autoscaler.scenario.step_rules import VERBS
 from allotment.cel.expression_check import check_expression
 from tests.allocator import build
@@ -173,7 +173,7 @@ def test_what_is_no_scenario(text: str, words: str) -> None:
 
 
 def test_it_is_bounded() -> None:
-    many: list[Json] = [{"drainNode": "a"}] * (MOST_STEPS + 1)
+    many: list[Json] = [{"drainNode": "a"}] * (MOST_SCENARIO_STEPS + 1)
     assert "at most 500 are allowed" in complaints(*many)[0]
     nodes = [{"addNodes": {"type": "t", "count": limits.MOST_NODES}}] * 2
     assert "ask for 10000 nodes, at most 5000" in complaints(*nodes)[0]

@@ -6,7 +6,7 @@ import pytest
 
 from allotment.cel.ast import Literal
 from allotment.cel.declare import Function, Library, Overload
-from allotment.cel.estimate import MAX, UNKNOWN, CallEstimate, EstimatedArgument, Range
+from allotment.cel.estimate import MAX_COST, UNKNOWN, CallEstimate, EstimatedArgument, Range
 from allotment.cel.library import (
     cidr,
     format,
@@ -78,7 +78,7 @@ STATIC: dict[str, tuple[str, list[EstimatedArgument], tuple[int, int], tuple[int
         "string_trim",
         [EstimatedArgument(STRING)],
         (0, 1844674407370955264),
-        (0, MAX),
+        (0, MAX_COST),
     ),
     "indexOf in a text": ("string_index_of_string", [text(5, 25), text(1)], (1, 3), None),
     "indexOf in numbers": ("list_a_index_of_int", [items(INT, 2, 3), EstimatedArgument(INT)], (2, 3), None),
@@ -93,7 +93,7 @@ STATIC: dict[str, tuple[str, list[EstimatedArgument], tuple[int, int], tuple[int
         "string_split_string_int",
         [text(5), text(1), number(-1)],
         (1, 1),
-        (0, MAX),
+        (0, MAX_COST),
     ),
     "join": ("list_join_string", [items(STRING, 1, 3), text(2)], (0, 7), (0, 64)),
     "join nothing": ("list_join", [items(STRING, 0, 0)], (0, 0), (0, 0)),
@@ -118,7 +118,12 @@ STATIC: dict[str, tuple[str, list[EstimatedArgument], tuple[int, int], tuple[int
         (8, 8),
     ),
     "range": ("lists_range", [number(5)], (16, 16), (5, 5)),
-    "range of something": ("lists_range", [EstimatedArgument(INT)], (MAX, MAX), (MAX, MAX)),
+    "range of something": (
+        "lists_range",
+        [EstimatedArgument(INT)],
+        (MAX_COST, MAX_COST),
+        (MAX_COST, MAX_COST),
+    ),
     "flatten": ("list_flatten", [items(INT, 2, 3)], (13, 14), (2, 3)),
     "flatten deeper": ("list_flatten_int", [items(INT, 2, 3), number(2)], (15, 17), (2, 3)),
     "distinct": ("list_distinct", [items(INT, 2, 3)], (19, 29), (4, 9)),
@@ -191,7 +196,7 @@ def test_a_value_that_is_a_huge_tree_costs_more_than_any_limit() -> None:
     tree: Value = []
     for _ in range(60):
         tree = [tree, tree]
-    assert pricing.traversal(tree) == MAX
+    assert pricing.traversal(tree) == MAX_COST
 
 
 def test_every_price_belongs_to_a_function() -> None:

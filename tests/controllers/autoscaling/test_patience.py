@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from allotment.controllers.autoscaling.patience import FIRST_PAUSE, FREE, LONGEST_PAUSE, Patience
+from allotment.controllers.autoscaling.patience import FIRST_PAUSE, FREE_LAUNCHES, LONGEST_PAUSE, Patience
 
 
 def test_a_few_times_at_once_then_less_and_less_often() -> None:
     patience, now, pauses = Patience(), 100.0, []
-    for _ in range(FREE + 12):
+    for _ in range(FREE_LAUNCHES + 12):
         patience.spend(["a"], now)
         pause = next(
             each
@@ -16,14 +16,14 @@ def test_a_few_times_at_once_then_less_and_less_often() -> None:
         )
         pauses.append(pause)
         now += pause
-    assert pauses[: FREE + 2] == [0.0] * (FREE - 1) + [30.0, 60.0, 120.0]
+    assert pauses[: FREE_LAUNCHES + 2] == [0.0] * (FREE_LAUNCHES - 1) + [30.0, 60.0, 120.0]
     assert pauses[-1] == LONGEST_PAUSE
     assert pauses == sorted(pauses)
 
 
 def test_who_waits_no_more_is_forgotten() -> None:
     patience = Patience()
-    for _ in range(FREE):
+    for _ in range(FREE_LAUNCHES):
         patience.spend(["a", "b"], 0.0)
     assert not patience.has("a", 1.0)
     assert patience.has("c", 1.0)

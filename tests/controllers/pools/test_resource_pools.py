@@ -30,7 +30,7 @@ from allotment.controllers.pools.metrics import PoolNumbers
 from allotment.controllers.pools.pool_heartbeat import PoolHeartbeat
 from allotment.controllers.pools.pool_status import INT32, pool_status, status_patch
 from allotment.controllers.pools.pool_status_requests import PoolStatusRequests, cut
-from allotment.controllers.pools.resource_pools import PAUSE, Pools
+from allotment.controllers.pools.resource_pools import UPDATE_PAUSE, Pools
 from allotment.usage.counter import NAME, NAMESPACE, standstill
 from allotment.usage.pool import PoolUsage, compute_pool_usage
 from tests.checkout import CHECKOUT
@@ -258,12 +258,12 @@ def test_a_burst_of_claims_is_one_write(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         await cluster.create(gpus("s", *(f"d{number}" for number in range(20))))
         failing = Failing()
-        await counting(cluster, pause=PAUSE, through=failing.through)
+        await counting(cluster, pause=UPDATE_PAUSE, through=failing.through)
         await until(cluster, (20, 0, 20, 0))
         began = asyncio.get_running_loop().time()
         await asyncio.gather(*(take(cluster, f"c{number}", f"d{number}") for number in range(20)))
         await until(cluster, (20, 20, 0, 0))
-        pauses = (asyncio.get_running_loop().time() - began) / PAUSE
+        pauses = (asyncio.get_running_loop().time() - began) / UPDATE_PAUSE
         assert len(failing.writes) <= 2 + pauses  # it was made; one write a pause
 
     in_cluster(tmp_path, scenario)

@@ -10,7 +10,7 @@ from allotment.api.core import Pod
 from allotment.client.form import Obj
 from allotment.client.transport import Call, Disconnected, Reply, Stream, Transport
 from allotment.controllers.controller import Again
-from allotment.controllers.simulation.kubelet import PATIENCE, SimulatedKubelet, _Blocked
+from allotment.controllers.simulation.kubelet import KUBELET_PATIENCE, SimulatedKubelet, _Blocked
 from allotment.controllers.simulation.prepare import ClaimKey
 from tests.controllers.cluster import Cluster, Component, in_cluster
 from tests.controllers.simulation.simulated import (
@@ -176,7 +176,7 @@ def test_names_of_claims_that_are_about_to_come_are_waited_for_in_silence(tmp_pa
         await cluster.create(node(), pod(claims=({"name": "gpu", "resourceClaimTemplateName": "t"},)))
         await cluster.quiet()
         again = await played.reconcile(("default", "p"))
-        assert again == Again(PATIENCE, "its claims are about to be noted")
+        assert again == Again(KUBELET_PATIENCE, "its claims are about to be noted")
         assert cluster.events("p") == []
         time.pass_(3e9)  # the server stamps pods by its own clock
         await played.reconcile(("default", "p"))

@@ -13,7 +13,7 @@ from allotment.api.status import Conflict
 from allotment.client.client import Client
 from allotment.client.transport import Call, Reply
 from allotment.controllers.controller import Again
-from allotment.controllers.taints.eviction import FAR, LONGEST_WAIT, Evictions, Words, later
+from allotment.controllers.taints.eviction import FAR, LONGEST_TIMER, Evictions, Words, later
 from tests.controllers.cluster import Cluster, in_cluster
 from tests.controllers.failing import Failing
 from tests.controllers.taints.evictions import START, Clock
@@ -119,6 +119,6 @@ def test_waits_are_bounded(tmp_path: Path) -> None:
         for deadline in (FAR, later(START, 2**62)):
             far = evictions.wait(copy, deadline)
             assert isinstance(far, Again)
-            assert far.after == LONGEST_WAIT
+            assert far.after == LONGEST_TIMER
 
     with_evictions(tmp_path, scenario)

@@ -17,7 +17,7 @@ from cryptography.x509.oid import NameOID
 
 from allotment.api.status import Unauthorized
 from allotment.apiserver.auth.identity import ANONYMOUS, Identity
-from allotment.apiserver.auth.jwt import LONGEST, TokenRefused, looks_signed
+from allotment.apiserver.auth.jwt import LONGEST_TOKEN, TokenRefused, looks_signed
 from allotment.apiserver.auth.service_account import AccountToken, ServiceAccountTokens
 from allotment.apiserver.auth.token_file import digest_of
 
@@ -76,7 +76,7 @@ class Authentication:
             return static, tuple(audiences)
         verified = self._verified.get(digest)
         if verified is None:
-            if len(token) > LONGEST or not looks_signed(token):
+            if len(token) > LONGEST_TOKEN or not looks_signed(token):
                 raise TokenRefused("invalid bearer token")
             verified = self.accounts.verify(token)
             if len(self._verified) >= _REMEMBERED:

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
 
-LONGEST = 16 * 1024  # characters; ours have about 1,000
+LONGEST_TOKEN = 16 * 1024  # characters; ours have about 1,000
 
 
 class TokenRefused(Exception):
@@ -82,7 +82,7 @@ def looks_signed(token: str) -> bool:
 
 
 def _parts(token: str) -> tuple[Any, dict[str, Any], bytes]:
-    if len(token) > LONGEST or token.count(".") != 2:
+    if len(token) > LONGEST_TOKEN or token.count(".") != 2:
         raise TokenRefused("invalid bearer token")
     header, claims, signature = token.split(".")
     try:

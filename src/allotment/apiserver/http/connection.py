@@ -88,7 +88,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         if self._house.stopping:
             self.transport.abort()
             return
-        self.transport.set_write_buffer_limits(high=limits.PIECE)
+        self.transport.set_write_buffer_limits(high=limits.WRITE_PIECE_BYTES)
         peer = transport.get_extra_info("peername")
         self.address = self.owner = peer[0] if peer else ""
         self._house.come(self)
@@ -256,7 +256,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         if before is None or before.complete:
             self._start(exchange)
             return
-        if len(self._waiting) >= limits.MAX_WAITING:
+        if len(self._waiting) >= limits.MAX_PIPELINED:
             raise ValueError("too many requests at once")
         self._waiting.append(exchange)
         self.pause_reading()  # so we would not see the peer leave

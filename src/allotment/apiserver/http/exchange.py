@@ -200,12 +200,14 @@ class Exchange:
     async def _write(self, before: bytes, body: bytes | memoryview = b"", after: bytes = b"") -> None:
         """In pieces, with a look at the peer between them: TLS takes any amount at once and tells of no delay."""
         line, size = self._line, len(body)
-        if size <= limits.PIECE:
+        if size <= limits.WRITE_PIECE_BYTES:
             pieces: Iterable[bytes | memoryview] = (b"".join((before, body, after)),)
         else:
             view = memoryview(body)
-            starts = range(0, size, limits.PIECE)
-            pieces = chain((before,), (view[start : start + limits.PIECE] for start in starts), (after,))
+            starts = range(0, size, limits.WRITE_PIECE_BYTES)
+            pieces = chain(
+                (before,), (view[start : start + limits.WRITE_PIECE_BYTES] for start in starts), (after,)
+            )
         for piece in pieces:
             if line.writable is not None and not self.disconnected:
                 await line.room(size)

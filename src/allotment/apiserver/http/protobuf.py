@@ -28,7 +28,7 @@ from allotment.apiserver.store.record import Obj
 
 MAGIC: Final = b"k8s\x00"
 CONTENT_TYPE: Final = "application/vnd.kubernetes.protobuf"
-MAX_DEPTH: Final = 100
+MAX_MESSAGE_DEPTH: Final = 100
 """Messages inside one another."""
 
 _EMPTY: Final = memoryview(b"")
@@ -61,7 +61,7 @@ def _decoded(body: bytes) -> Obj:
     if encoding:
         raise _Malformed(f'the content encoding "{shortened(encoding)}" is not supported')
     message = _message_of(api_version, kind)
-    return {"apiVersion": api_version, "kind": kind, **_object(message, raw, MAX_DEPTH)}
+    return {"apiVersion": api_version, "kind": kind, **_object(message, raw, MAX_MESSAGE_DEPTH)}
 
 
 def _message_of(api_version: str, kind: str) -> Message:
@@ -131,7 +131,7 @@ def _parts(data: memoryview) -> dict[int, Value]:
 
 def _object(message: Message, data: memoryview, depth: int) -> Obj:
     if depth == 0:
-        raise _Malformed(f"more than {MAX_DEPTH} messages are inside one another")
+        raise _Malformed(f"more than {MAX_MESSAGE_DEPTH} messages are inside one another")
     made: Obj = {}
     for number, value in _fields(data):
         field = message.fields.get(number)

@@ -16,7 +16,7 @@ Headers = list[tuple[bytes, bytes]]
 
 encode = msgspec.json.Encoder().encode
 _JSON = b"application/json"
-AT_ONCE = 64 * 1024
+BYTES_AHEAD = 64 * 1024
 """Bytes of a reply that are made before any of it is sent."""
 PIECES = 3
 """The same in pieces, each of which may be much work, however short it is: the beginning and the end of a list and one between."""
@@ -40,7 +40,7 @@ class Response:
         for piece in pieces:
             begun.append(piece)
             size += len(piece)
-            if size > AT_ONCE or len(begun) > PIECES:
+            if size > BYTES_AHEAD or len(begun) > PIECES:
                 return Response(200, b"".join(begun), content_type, rest=pieces)
         return Response(200, b"".join(begun), content_type)
 

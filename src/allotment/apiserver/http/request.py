@@ -16,7 +16,7 @@ from allotment.api.manifests.yaml_values import TextError
 from allotment.api.nesting import MAX_DEPTH, too_deep
 from allotment.api.schema.conform import duplicate_fields
 from allotment.api.status import BadRequest, TooLarge, UnsupportedMediaType
-from allotment.apiserver.allowance import AT_ONCE, spend
+from allotment.apiserver.allowance import ALLOWED_MICROSECONDS, spend
 from allotment.apiserver.auth.authentication import Headers
 from allotment.apiserver.auth.identity import Identity
 from allotment.apiserver.http import protobuf
@@ -270,7 +270,7 @@ def decode_json(raw: bytes) -> Any:
 def decode_yaml(raw: bytes) -> Any:
     """Raises BadRequest. What an alias stands for may be far more than the text says, so one is as much work as may be."""
     if b"*" in raw:
-        spend(AT_ONCE + 1)
+        spend(ALLOWED_MICROSECONDS + 1)
     try:
         documents = read_documents(raw.decode("utf-8"))
     except (TextError, UnicodeError) as exc:

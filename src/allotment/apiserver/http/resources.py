@@ -47,7 +47,7 @@ from allotment.apiserver.registry.deletion import (
     success,
 )
 from allotment.apiserver.registry.forms import (
-    PIECE,
+    OBJECTS_PER_PIECE,
     PIECE_BYTES,
     Buffer,
     Metadata,
@@ -78,7 +78,7 @@ _NO_STRATEGIC = (
     "application/merge-patch+json, application/apply-patch+yaml"
 )
 """Custom kinds have no strategic merge patch."""
-LARGE = 32 * 1024
+LARGE_BODY = 32 * 1024
 """Bytes of a body, and of the object that it changes, that are worked on at once; larger ones in a thread."""
 THREADS = 2
 """That read and write large bodies in other forms than JSON, so that they leave most of the processor to others."""
@@ -187,7 +187,7 @@ class Resources:
         object meanwhile."""
         writes, raw = self._registry.writes, await request.body()
         record = self._registry.store.head(served.key(target.namespace, target.name)) if target.name else None
-        if len(raw) + (len(record.data) if record is not None else 0) <= LARGE:
+        if len(raw) + (len(record.data) if record is not None else 0) <= LARGE_BODY:
             with suppress(TooMuchAtOnce):
                 with at_once():
                     prepared = prepare()
@@ -295,14 +295,14 @@ class Resources:
 
     async def _aside(self, request: Request, size: int, work: Callable[[], T]) -> T:
         """Reading or writing a body, or an object in another form: of a large one in a thread, while others are served."""
-        return work() if size <= LARGE else await self._forms.run(request.flow, work)
+        return work() if size <= LARGE_BODY else await self._forms.run(request.flow, work)
 
     async def _at_hand(self, request: Request, served: ServedResource, key: Key, work: Callable[[], T]) -> T:
         """Works on one object as it is, at once; a thread decodes a large one before, and anew if others changed it meanwhile."""
         store = self._registry.store
         for _ in range(ATTEMPTS):
             record = store.head(key)
-            if record is None or len(record.data) <= LARGE:
+            if record is None or len(record.data) <= LARGE_BODY:
                 return work()
             obj = await self._heavy.run(request.flow, record.load)
             if store.head(key) is record:
@@ -349,7 +349,7 @@ class Resources:
         for record in page.records:
             delete = partial(self._registry.deletion.delete_all, served, (record,), options, call)
             written += await self._at_hand(request, served, record.key, delete)
-            done += max(len(record.data), PIECE_BYTES // PIECE)
+            done += max(len(record.data), PIECE_BYTES // OBJECTS_PER_PIECE)
             if done >= PIECE_BYTES:
                 await asyncio.sleep(0)
                 done = 0

@@ -14,7 +14,7 @@ import msgspec
 
 from allotment.api.schema.schema import Schema
 
-MAX_LENGTH: Final = 100_000
+MAX_STEP_LENGTH: Final = 100_000
 """Of a step's text, in characters."""
 
 _encode = msgspec.json.Encoder(order="sorted").encode
@@ -86,7 +86,7 @@ def of_value(value: Any) -> str:
 @lru_cache(maxsize=4096)
 def canonical(text: str) -> str | None:
     """A step as we write it; None for one of a kind that we do not know. Raises BadElement for nonsense."""
-    if len(text) > MAX_LENGTH:
+    if len(text) > MAX_STEP_LENGTH:
         raise BadElement("too long")
     if text[1:2] != ":":
         raise BadElement(f"missing colon: {text[:100]}")

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from allotment.api.schema.schema import Schema
 from allotment.api.text import shortened
-from allotment.api.trail import LONGEST, Trail, dotted
+from allotment.api.trail import LONGEST_TRAIL, Trail, dotted
 from allotment.apiserver.patch.comparison import items, opens, part
 from allotment.apiserver.patch.element import BadElement, of_item, spoken
 from allotment.apiserver.patch.fieldset import FieldSet, Node, owned
@@ -140,7 +140,7 @@ def _faults_of_list(config: list[Any], schema: Schema, trail: Trail) -> Iterator
                 yield f"{_path(trail)}: element {index}: {exc}"
                 return
             if step in seen:
-                yield f"{_path(trail)}: duplicate entries for key {shortened(spoken(step), LONGEST)}"
+                yield f"{_path(trail)}: duplicate entries for key {shortened(spoken(step), LONGEST_TRAIL)}"
             seen.add(step)
             here = (trail, spoken(step))
         yield from _faults(item, items(schema), here)

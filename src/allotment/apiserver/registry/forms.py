@@ -20,7 +20,7 @@ from allotment.apiserver.store.record import Change, Obj, Record
 
 encode = msgspec.json.Encoder().encode
 
-PIECE = 100
+OBJECTS_PER_PIECE = 100
 """Objects of a list that are decoded at once."""
 PIECE_BYTES = 64 * 1024
 """After which a piece ends, however few objects it has: a reader who does not read keeps one from being forgotten."""
@@ -73,7 +73,7 @@ class StoredForm:
     """Objects as they are stored, which is in the hub version."""
 
     content_type = "application/json"
-    _piece = 20 * PIECE  # it only copies
+    _piece = 20 * OBJECTS_PER_PIECE  # it only copies
 
     def __init__(self, served: ServedResource) -> None:
         self._kind = served.resource.kind
@@ -126,7 +126,7 @@ class StoredForm:
 class Converted(StoredForm):
     """Objects in a version other than the hub."""
 
-    _piece = PIECE
+    _piece = OBJECTS_PER_PIECE
 
     def __init__(self, served: ServedResource) -> None:
         super().__init__(served)
@@ -169,7 +169,7 @@ class Metadata:
             "apiVersion": self._api_version,
             "metadata": page.metadata(),
         }
-        return _listed(head, "items", page.records, lambda record: (self.one(record),), PIECE)
+        return _listed(head, "items", page.records, lambda record: (self.one(record),), OBJECTS_PER_PIECE)
 
     def event(self, type_: str, record: Record) -> bytes:
         return b'{"type":"%b","object":%b}\n' % (type_.encode(), self.one(record))
@@ -207,7 +207,9 @@ class Table:
         now = self._now()
         head = self._table([], page.metadata(), True)
         del head["rows"]
-        return _listed(head, "rows", page.records, lambda record: (encode(self._row(record, now)),), PIECE)
+        return _listed(
+            head, "rows", page.records, lambda record: (encode(self._row(record, now)),), OBJECTS_PER_PIECE
+        )
 
     def event(self, type_: str, record: Record) -> bytes:
         revision = {"resourceVersion": str(record.revision)}

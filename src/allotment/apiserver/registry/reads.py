@@ -18,7 +18,7 @@ import msgspec
 from allotment.api.fields import FieldError, FieldPath
 from allotment.api.status import BadRequest, Expired, Timeout, invalid, not_found
 from allotment.apiserver.registry.catalogue import ServedResource
-from allotment.apiserver.registry.forms import PIECE, Page, runs
+from allotment.apiserver.registry.forms import OBJECTS_PER_PIECE, Page, runs
 from allotment.apiserver.registry.selection import Selection
 from allotment.apiserver.store.errors import Compacted
 from allotment.apiserver.store.record import Record
@@ -95,7 +95,7 @@ class Reads:
         if not options.selection:
             return
         records, _, _ = self._candidates(served, namespace, options)
-        yield from runs([record for record in records if options.selection.reads(record)], PIECE)
+        yield from runs([record for record in records if options.selection.reads(record)], OBJECTS_PER_PIECE)
 
     def _candidates(
         self, served: ServedResource, namespace: str, options: ListOptions

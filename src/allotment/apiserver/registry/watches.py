@@ -24,7 +24,7 @@ BOOKMARK_SECONDS = 60.0
 SHORTEST_SECONDS = (
     1800  # of a watch that does not say how long; spread, so that clients do not come back together
 )
-BATCH = 200
+EVENTS_PER_PIECE = 200
 """Objects of the initial state, or changes, that go out in one piece. Of large ones fewer do (``PIECE_BYTES``)."""
 
 
@@ -95,9 +95,9 @@ class Watching:
     def _state(self) -> Iterator[bytes]:
         """ADDED for all there is. The records are taken at once, so none is missed or doubled by waiting readers."""
         records = self._reads.list(self._served, self._namespace, self._options.of_state()).records
-        for run in runs(records, BATCH):
+        for run in runs(records, EVENTS_PER_PIECE):
             yield from joined(
-                chain.from_iterable(self._form.parts("ADDED", record) for record in run), 3 * BATCH
+                chain.from_iterable(self._form.parts("ADDED", record) for record in run), 3 * EVENTS_PER_PIECE
             )
 
     async def _changes(self, source: Watch) -> AsyncIterator[bytes]:
@@ -113,7 +113,7 @@ class Watching:
             except (Overflow, StoreClosed):
                 return
             for run in _runs(changes):
-                for batch in joined(self._told(run), BATCH):
+                for batch in joined(self._told(run), EVENTS_PER_PIECE):
                     yield batch
                 if run[-1] is not changes[-1] or source.more:
                     await self._pause()

@@ -50,13 +50,13 @@ FIRST_REVISION = 1
 SMALLEST = 512
 """Bytes of a database with anything in it. SQLite takes a file of one byte for an empty one."""
 
-PAGE = 4096
+PAGE_BYTES = 4096
 """Bytes, SQLite's usual."""
 
 LOG_PAGES = 2000
 """After so many the write-ahead log is moved into the file: fewer, longer pauses than with SQLite's 1000."""
 
-LARGE = 256 * 1024
+LARGE_COMMIT = 256 * 1024
 """Bytes of writes up to which a commit is one statement: SQLite keeps the values of each statement that it remembers."""
 
 _CREATE = f"""
@@ -138,7 +138,7 @@ class Database:
         meta = check(self.path, db)
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = FULL")
-        db.execute(f"PRAGMA wal_autocheckpoint = {min(LOG_PAGES, self.reserve.size // 2 // PAGE)}")
+        db.execute(f"PRAGMA wal_autocheckpoint = {min(LOG_PAGES, self.reserve.size // 2 // PAGE_BYTES)}")
         db.execute("PRAGMA journal_size_limit = 67108864")
         if progress is not None and not progress.certain:
             begin_anew(self.path, db, progress.reserved)
@@ -185,7 +185,7 @@ class Database:
         if db.in_transaction:  # left by a commit that failed; in it nothing would become durable
             db.execute("ROLLBACK")
         rows = [_values(write.record, write.change.type, write.created) for write in writes]
-        large = sum(len(write.record.data) for write in writes) > LARGE
+        large = sum(len(write.record.data) for write in writes) > LARGE_COMMIT
         if not evicted and not large:
             db.execute(_insert(len(rows)), [value for row in rows for value in row])
             return

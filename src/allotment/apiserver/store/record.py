@@ -22,7 +22,7 @@ class Key(NamedTuple):
     name: str
 
 
-LARGE = 64 * 1024
+LARGE_OBJECT = 64 * 1024
 """Bytes of an object that has many parts."""
 
 
@@ -62,7 +62,7 @@ class Record:
 
     def load(self) -> Obj:
         """The object, decoded anew for the caller to keep."""
-        if len(self.data) > LARGE and gc.isenabled():
+        if len(self.data) > LARGE_OBJECT and gc.isenabled():
             gc.disable()  # it would look through the heap again and again while all these parts are made
             try:
                 return _decoded(self.data)

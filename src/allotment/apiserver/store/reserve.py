@@ -14,7 +14,7 @@ from pathlib import Path
 SIZE = 16 * 1024 * 1024
 """Bytes: twice what the write-ahead log needs between two checkpoints, which let it start anew."""
 
-SHARE = 16
+DISK_PART = 16
 """At most this part of the file system."""
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -30,7 +30,7 @@ class DiskReserve:
         self.release()  # of a process that was killed: opening the store may need it
         try:
             system = os.statvfs(store.parent)
-            self.size = min(SIZE, system.f_blocks * system.f_frsize // SHARE)
+            self.size = min(SIZE, system.f_blocks * system.f_frsize // DISK_PART)
         except OSError:
             self.size = SIZE
 

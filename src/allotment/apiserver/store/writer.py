@@ -23,7 +23,7 @@ from allotment.apiserver.store.history import DroppedChange
 from allotment.apiserver.store.pending import Pending
 
 MAX_WRITES = 500
-MAX_BYTES = 16 * 1024 * 1024
+MAX_TRANSACTION_BYTES = 16 * 1024 * 1024
 """Of one transaction."""
 
 REST_SECONDS = 1.0
@@ -117,7 +117,7 @@ class Writer:
     def _gather(self) -> WriterTurn:
         turn, left = WriterTurn(), self._left
         size = 0
-        while len(turn.writes) < MAX_WRITES and size < MAX_BYTES:
+        while len(turn.writes) < MAX_WRITES and size < MAX_TRANSACTION_BYTES:
             if left:
                 turn.writes.append(left.popleft())
                 size += len(turn.writes[-1].record.data)

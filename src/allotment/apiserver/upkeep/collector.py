@@ -23,7 +23,7 @@ from allotment.apiserver.upkeep.ownership import (
     Step,
     StopBlocking,
 )
-from allotment.apiserver.upkeep.task import LARGE, Clock, Upkeep, utc_now
+from allotment.apiserver.upkeep.task import LARGE_UPKEEP, Clock, Upkeep, utc_now
 
 
 class Collector(Upkeep[str]):
@@ -89,7 +89,7 @@ class Collector(Upkeep[str]):
         record = self._store.head(step.member.key)
         if record is None:
             return True
-        if len(record.data) <= LARGE:
+        if len(record.data) <= LARGE_UPKEEP:
             prepared = self._edited(served, record, step.member, edit)
             if prepared is not None:
                 self._writes.commit(prepared)

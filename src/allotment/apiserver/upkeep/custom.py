@@ -25,7 +25,7 @@ from allotment.apiserver.registry.kinds.custom_resource_definition import CLEANU
 from allotment.apiserver.registry.resource import Resource
 from allotment.apiserver.registry.writes import Prepared, Writes
 from allotment.apiserver.store.record import Key, Obj, Record
-from allotment.apiserver.upkeep.task import LARGE, Clock, Upkeep, utc_now
+from allotment.apiserver.upkeep.task import LARGE_UPKEEP, Clock, Upkeep, utc_now
 
 log = logging.getLogger(__name__)
 
@@ -109,7 +109,7 @@ class CustomKinds(Upkeep[str]):
             return
         if ending is not None and ending.record is record:
             self._commit_ending(ending)
-        elif len(record.data) <= LARGE:
+        elif len(record.data) <= LARGE_UPKEEP:
             self._look_after(record, record.load())
         elif compiled is None or compiled.record is not record:
             self._mark(due)
@@ -145,7 +145,7 @@ class CustomKinds(Upkeep[str]):
         self._named.setdefault(name.partition(".")[2], {})[name] = known
         if crd["metadata"].get("deletionTimestamp"):
             self._going[name] = name
-        if len(current.data) <= LARGE or self._starting:
+        if len(current.data) <= LARGE_UPKEEP or self._starting:
             crd = current.load()
             self._show(name, _Compiled(current, crd, self._kind_of(name, crd)))
 
@@ -274,7 +274,7 @@ class CustomKinds(Upkeep[str]):
 
     def _tell(self, record: Record, status: str, reason: str, message: str, *, release: bool = False) -> None:
         condition = (status, reason, message)
-        if len(record.data) <= LARGE:
+        if len(record.data) <= LARGE_UPKEEP:
             self._commit_ending(self._ending(record, condition, release))
             return
         name = record.key.name

@@ -23,9 +23,9 @@ log = logging.getLogger(__name__)
 Clock = Callable[[], datetime]
 T = TypeVar("T")
 
-LARGE = 32 * 1024
+LARGE_UPKEEP = 32 * 1024
 """Bytes of an object from which on a thread does what takes long with it."""
-PAUSE = 1.0
+STORE_TROUBLE_SECONDS = 1.0
 """Seconds to wait when the store is in trouble."""
 
 
@@ -108,7 +108,7 @@ class Upkeep(Generic[T]):
             while self._turn():
                 if self._left is not None:
                     await asyncio.to_thread(self._do_left)
-                await asyncio.sleep(PAUSE if self._in_trouble() else 0)
+                await asyncio.sleep(STORE_TROUBLE_SECONDS if self._in_trouble() else 0)
             try:
                 async with asyncio.timeout(self.pause):
                     await self._news.wait()

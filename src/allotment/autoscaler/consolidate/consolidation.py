@@ -33,7 +33,7 @@ from allotment.autoscaler.provision.plan import NewNode, Plan, PodPlace
 from allotment.autoscaler.provision.provisioner import provision
 from allotment.autoscaler.simulate.declared_features import declaring
 from allotment.autoscaler.simulate.drain import (
-    ROUNDS,
+    DRAIN_ROUNDS,
     CannotDrain,
     Cleared,
     accommodate,
@@ -55,20 +55,20 @@ if TYPE_CHECKING:
     from allotment.api.core import Pod
     from allotment.autoscaler.simulate.simulation import Simulation
 
-FEW = 6
-FEW_PODS = 30
+EXHAUSTIVE_SETS = 6
+EXHAUSTIVE_PODS = 30
 """Nodes, or sets of them that must go together, of which all combinations are tried; with no more pods on them than this."""
 KINDS = 6
 """Kinds of pods for each of which room is kept where there are few."""
 TRIALS = 32
 MANY_PODS = 100
 """Sets that are planned with new machines, where there are more; and pods of one such set."""
-MANY = 8
+NODES_AT_ONCE = 8
 """Nodes that are tried at once where there are many, and then twice as many."""
-SOME = 100
+RETRY_NODES = 100
 """Nodes that are tried again after machines were bought, which have some room."""
 SIZES = (1, 2, 3, 4, 6, 8, 12)
-MODEST = SolverEffort(rounds=60, resales=2, steps=1_500, tries=300)
+EFFORT_PER_PLAN = SolverEffort(rounds=60, resales=2, steps=1_500, tries=300)
 """For each of the many plans that are made."""
 NOTHING = Decimal(0)
 
@@ -113,7 +113,7 @@ def consolidate(
     *,
     now: float,
     owners: Iterable[NodePool | NodeGroup] = (),
-    effort: SolverEffort = MODEST,
+    effort: SolverEffort = EFFORT_PER_PLAN,
 ) -> Consolidation:
     """What can be saved now; the simulation is as it was, afterwards.
 
@@ -271,7 +271,7 @@ class _Search:
         units = self._units()
         self._single = set(units)
         self._hopeless.clear()
-        self._few = len(units) <= FEW and sum(map(self._pods, units)) <= FEW_PODS
+        self._few = len(units) <= EXHAUSTIVE_SETS and sum(map(self._pods, units)) <= EXHAUSTIVE_PODS
         if self._few:
             return self._best(units)
         return self._let_empty_go(units) or self._each_alone(units) or self._some_for_cheaper(units)
@@ -301,8 +301,8 @@ class _Search:
         """Those first that have least to do; more and more at once while that works, so that pods do not move to nodes that go next. Room is
         only ever lost where no machine was bought: who found none then is not asked again, and of the others a few."""
         order = sorted(units, key=lambda unit: (self._used(unit), -self._price(unit), unit))
-        order = order[:SOME] if self._new else [unit for unit in order if unit not in self._stuck]
-        found, size = False, MANY
+        order = order[:RETRY_NODES] if self._new else [unit for unit in order if unit not in self._stuck]
+        found, size = False, NODES_AT_ONCE
         while size <= len(order):
             if not self._let_go(tuple(name for unit in order[:size] for name in unit), buy=False):
                 break
@@ -477,7 +477,7 @@ class _Search:
     def _on_existing(self, pods: Sequence[Pod]) -> Stay | None:
         """Places all pods where there is room, or none. Whoever found no place goes first the next time."""
         order, stay = sorted(pods, key=_hardest), None
-        for _ in range(ROUNDS):
+        for _ in range(DRAIN_ROUNDS):
             with self._simulation.trial() as trial:
                 refused = self._first_refused(order)
                 if refused is None:

@@ -26,7 +26,7 @@ EMPTY, UNDERUTILIZED = "Empty", "Underutilized"
 WHEN_EMPTY = "WhenEmpty"
 NEVER = "Never"
 USUAL = (DisruptionBudget(nodes="10%"),)
-FREE = 2**31
+UNLIMITED = 2**31
 _NODES = re.compile(r"(100|[0-9]{1,2})%|([0-9]{1,9})")
 
 
@@ -59,7 +59,7 @@ class DisruptionPolicy:
         """How many of the pool's nodes may be on their way out for a reason."""
         budgets = self.disruption.budgets or USUAL
         limits = [_limit(each, nodes, now) for each in budgets if not each.reasons or reason in each.reasons]
-        return min(limits, default=FREE)
+        return min(limits, default=UNLIMITED)
 
 
 def _limit(budget: DisruptionBudget, nodes: int, now: float) -> int:
@@ -71,7 +71,7 @@ def _limit(budget: DisruptionBudget, nodes: int, now: float) -> int:
     if match is None:
         return 0
     if not active:
-        return FREE
+        return UNLIMITED
     return -(-nodes * int(match[1]) // 100) if match[1] is not None else int(match[2])
 
 

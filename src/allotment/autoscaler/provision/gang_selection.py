@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Generic, TypeVar
 
-FEW = 4
+EXHAUSTIVE_GANGS = 4
 SECOND_CHANCES = 6
 
 Draft = TypeVar("Draft")
@@ -40,7 +40,7 @@ def best_attempt(
     first = attempt(frozenset())
     if not first.broken:
         return first
-    if thorough and len(gangs) <= FEW:
+    if thorough and len(gangs) <= EXHAUSTIVE_GANGS:
         return _best_of_all(gangs, attempt)
     return _taken_back(gangs, attempt, _thinned(gangs, attempt, first))
 

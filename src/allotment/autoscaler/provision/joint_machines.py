@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from allotment.autoscaler.simulate.simulation import Simulation
     from allotment.autoscaler.solver.covering import SolverEffort
 
-FEW = 8
+ALL_SETS_PODS = 8
 """Pods for which all sets of machines are tried."""
-MANY = 200
+MOST_RECONSIDERED_PODS = 200
 """Pods with more of which nothing is tried."""
 _GLANCE = 150
 """Steps for one set of machines where not all is tried."""
@@ -70,9 +70,9 @@ class Reconsideration:
     def better(self, pods: Sequence[Pod], draft: PlanDraft) -> PlanDraft:
         """The draft, or one that serves more pods or costs less; with a bound that holds."""
         served = [pod for pod in pods if key_of(pod) in draft.places]
-        if self._has_preferences(pods) or len(pods) > MANY:
+        if self._has_preferences(pods) or len(pods) > MOST_RECONSIDERED_PODS:
             return self._bounded(served, draft)
-        if len(pods) <= FEW:
+        if len(pods) <= ALL_SETS_PODS:
             if len(served) < len(pods):
                 whole = self._searched(pods, PlanDraft(), ceiling=None)
                 if whole is not None:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from allotment.autoscaler.provision.lots import Bundle, Lot
     from allotment.autoscaler.simulate.simulation import Simulation
 
-MOST_NODES = 8
+MOST_EXISTING_NODES = 8
 """Nodes that exist and may take pods in such a search; with more of them it proves nothing, and only new machines are tried."""
 Near = tuple[str, Hashable]
 
@@ -69,8 +69,8 @@ class MachineSets:
         self._totals = totals
         self.steps = steps
         names = sorted(simulation.objects(Node))
-        self._existing = names if len(names) <= MOST_NODES else []
-        self._all_seen = len(names) <= MOST_NODES
+        self._existing = names if len(names) <= MOST_EXISTING_NODES else []
+        self._all_seen = len(names) <= MOST_EXISTING_NODES
 
     def cheapest(
         self, bundles: Sequence[Bundle], ceiling: int, most: int, for_each: int | None = None

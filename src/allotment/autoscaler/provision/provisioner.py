@@ -40,7 +40,7 @@ from allotment.autoscaler.provision.topology_choice import Gathering
 from allotment.autoscaler.simulate.declared_features import declaring
 from allotment.autoscaler.simulate.forkable_cluster import key_of
 from allotment.autoscaler.simulate.node_arrival import arrive, dismiss
-from allotment.autoscaler.solver.covering import SMALL, USUAL, SolverEffort, cover, relaxed
+from allotment.autoscaler.solver.covering import EXACT_PODS, USUAL, SolverEffort, cover, relaxed
 from allotment.autoscaler.solver.covering_problem import Cover, CoveringProblem, Fair, Offer, Pattern
 from allotment.scheduler.gangs.gang import gang_of
 from allotment.scheduler.pod import group_key
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from allotment.api.core import Pod
     from allotment.autoscaler.simulate.simulation import Simulation
 
-ROUNDS = 6
+PLAN_ROUNDS = 6
 ARRANGEMENTS = 12  # ways to choose zones and the like that are tried for few pods
 
 
@@ -129,7 +129,7 @@ class _Provisioner:
             loose = loose or draft.loose
             return GangSelection(draft, without, broken, _merit(pods, draft))
 
-        found = best_attempt(order, attempt, thorough=len(pods) <= SMALL)
+        found = best_attempt(order, attempt, thorough=len(pods) <= EXACT_PODS)
         draft = found.draft
         if loose:
             rows = Limits(self._simulation, self._machines)
@@ -178,7 +178,7 @@ class _Provisioner:
         draft = PlanDraft()
         waiting = bundled(pods, self._simulation)
         tiers: dict[Hashable, int] = {}
-        for number in range(ROUNDS + 2 * len({pod.spec.priority for pod in pods})):
+        for number in range(PLAN_ROUNDS + 2 * len({pod.spec.priority for pod in pods})):
             waiting = place_on_existing(self._simulation, waiting, draft)
             if not waiting:
                 break
@@ -237,7 +237,7 @@ class _Provisioner:
     def _cheapest(self, lots: Sequence[Lot], room: Showroom) -> tuple[list[Lot], CoveringProblem, Cover]:
         """The lots as they are best arranged, and machines for them; of large problems only one arrangement is tried."""
         tried = []
-        several = ARRANGEMENTS if sum(len(lot.bundles) for lot in lots) <= SMALL else 1
+        several = ARRANGEMENTS if sum(len(lot.bundles) for lot in lots) <= EXACT_PODS else 1
         gathering = Gathering(self._simulation, self._machines, room)
         for arranged in islice(gathering.arrangements(lots), several):
             room.rearrange(arranged)

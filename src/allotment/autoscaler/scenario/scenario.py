@@ -36,7 +36,7 @@ from allotment.autoscaler.simulate.forkable_cluster import Slice, publisher
 from allotment.autoscaler.simulate.workload_pods import VERSIONS, Workload, is_workload, workload_of
 from allotment.scheduler.volumes.storage import KINDS as STORAGE
 
-MOST_STEPS = 500
+MOST_SCENARIO_STEPS = 500
 """Of a scenario; what its steps may ask for is bounded too (``step_rules``)."""
 SUBMITTED: tuple[type[ApiStruct], ...] = (
     Pod,
@@ -122,9 +122,11 @@ class _Reader:
         raw = self._written.steps
         if not raw:
             self._complain("steps", "a scenario needs at least one step")
-        if len(raw) > MOST_STEPS:
-            self._complain("steps", f"has {len(raw)} steps, at most {MOST_STEPS} are allowed; split it")
-            raw = raw[:MOST_STEPS]
+        if len(raw) > MOST_SCENARIO_STEPS:
+            self._complain(
+                "steps", f"has {len(raw)} steps, at most {MOST_SCENARIO_STEPS} are allowed; split it"
+            )
+            raw = raw[:MOST_SCENARIO_STEPS]
         steps = [self._step(number, each) for number, each in enumerate(raw, 1)]
         for count, most, what in ((self._nodes, MOST_NODES, "nodes"), (self._pods, MOST_PODS, "pods")):
             if count > most:

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from allotment.autoscaler.simulate.simulation import Simulation
     from allotment.scheduler.pod import PodInfo
 
-ROUNDS = 5
+PLACING_ROUNDS = 5
 """How often whoever waits is tried in one step."""
 
 
@@ -120,7 +120,7 @@ class Rehearsal:
         """Places everybody who can be placed; ``_why`` says of the others why not."""
         self._create()
         self._make_claims()
-        for _ in range(ROUNDS):
+        for _ in range(PLACING_ROUNDS):
             placed, self._why = False, {}
             for entry in self._queue(number):
                 placed = self._place(entry) or placed

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from allotment.api.core import Pod
     from allotment.autoscaler.simulate.simulation import Simulation
 
-ROUNDS = 3
+DRAIN_ROUNDS = 3
 MIRROR = "kubernetes.io/config.mirror"
 """Annotation of pods that a kubelet has from a file of its own."""
 
@@ -66,7 +66,7 @@ class Cleared:
 
 
 def drain(simulation: Simulation, node: str) -> Drained | CannotDrain:
-    """Moves a node's pods elsewhere and removes it, if that is possible; looks for a place in ``ROUNDS`` different orders. Raises
+    """Moves a node's pods elsewhere and removes it, if that is possible; looks for a place in ``DRAIN_ROUNDS`` different orders. Raises
     NoSuchNode."""
     simulation.node(node)
     protected = _protected(simulation, simulation.pods(node))
@@ -141,7 +141,7 @@ def _cleared(simulation: Simulation, node: str, cleared: Cleared) -> None:
 def place(simulation: Simulation, pods: Sequence[Pod]) -> Round:
     """Places all pods, or none; then with why those of the first round found no place."""
     first: Round | None = None
-    for _ in range(ROUNDS):
+    for _ in range(DRAIN_ROUNDS):
         found = Round()
         with simulation.trial() as trial:
             for pod in pods:

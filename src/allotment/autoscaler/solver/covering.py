@@ -90,7 +90,7 @@ class _Covering:
         yield self._cover()
         self._exchange()
         yield self._cover()
-        if sum(self._demand) <= SMALL:
+        if sum(self._demand) <= EXACT_PODS:
             self._branch()
             yield self._cover()
         if self._exact or self._good():
@@ -199,7 +199,7 @@ class _Covering:
         self._exact = found.complete
 
 
-SMALL = 40  # pods that branch and bound tries to place exactly
+EXACT_PODS = 40  # pods that branch and bound tries to place exactly
 
 
 def _joined(machines: Sequence[MachineGroup]) -> tuple[MachineGroup, ...]:

@@ -21,9 +21,14 @@ from allotment.autoscaler.solver.knapsack import Sack
 from allotment.autoscaler.solver.simplex import LinearProgram
 
 ACTIVE = 48  # offers that are looked at in every round; all are when these have nothing more to give
-AT_ONCE = 8  # columns that go in together; more if there are many shapes
+COLUMNS_AT_ONCE = 8  # columns that go in together; more if there are many shapes
 CLOSE = 0.002  # a bound so near to the program's value is not worth more work
-PATIENCE = (300, 3_000, 30_000, 300_000)  # steps of the search for one pattern, should fewer not be enough
+PATTERN_STEPS = (
+    300,
+    3_000,
+    30_000,
+    300_000,
+)  # steps of the search for one pattern, should fewer not be enough
 SHARPENING = 200  # steps that it takes to find a mix
 ALL_STEPS = 1_000_000  # of all these searches together
 WORK = 200_000_000  # numbers that the linear program may touch
@@ -54,7 +59,7 @@ class Relaxation:
         self._sacks = sacks
         self._demand, self._limits = demand, limits
         self._shapes = [shape for shape, count in enumerate(demand) if count]
-        self._at_once = max(AT_ONCE, len(self._shapes) // 3)
+        self._at_once = max(COLUMNS_AT_ONCE, len(self._shapes) // 3)
         self._row = {shape: row for row, shape in enumerate(self._shapes)}
         dearest = max((yard.offers[each].price for each in offers), default=1)
         self._program = LinearProgram(
@@ -138,7 +143,7 @@ class Relaxation:
         """The plan in fractions."""
         return [(self.columns[number], amount) for number, amount in self._program.amounts().items()]
 
-    def rounds(self, patience: Sequence[int] = PATIENCE, work: int = WORK) -> Iterator[int]:
+    def rounds(self, patience: Sequence[int] = PATTERN_STEPS, work: int = WORK) -> Iterator[int]:
         """Improves the program a round at a time, and the bound now and then; ends when there is nothing more to gain, or the work
         is too much. Yields the number of columns that went in."""
         while True:

@@ -20,12 +20,12 @@ from allotment.autoscaler.solver.covering_problem import (
 from allotment.autoscaler.solver.knapsack import Sack
 from allotment.autoscaler.solver.relaxation import PatternColumn, Relaxation
 
-FEW = 10  # pods that branch and bound takes on
-SOME_STEPS = 3_000
-AT_ONCE = (
+BRANCHED_PODS = 10  # pods that branch and bound takes on
+BRANCH_STEPS = 3_000
+SHAPES_PER_PURCHASE = (
     16  # for so many shapes that are left, one machine more is bought before the relaxation is solved again
 )
-ROUNDS = 12  # of column generation, after each purchase
+COLUMN_ROUNDS = 12  # of column generation, after each purchase
 
 
 class Dive:
@@ -52,7 +52,7 @@ class Dive:
         """Machines for the demand, as far as limits allow."""
         self._wanted, self._left, self._bought = list(demand), list(limits), {}
         while any(self._wanted):
-            if sum(self._wanted) <= FEW and self._finish():
+            if sum(self._wanted) <= BRANCHED_PODS and self._finish():
                 break
             if not self._buy_some():
                 break
@@ -60,7 +60,7 @@ class Dive:
 
     def _finish(self) -> bool:
         ceiling = (sum(self._wanted) + 1) * self._without
-        rest = self._branching.solve(self._wanted, self._left, ceiling, SOME_STEPS)
+        rest = self._branching.solve(self._wanted, self._left, ceiling, BRANCH_STEPS)
         if not rest.complete or rest.machines is None:
             return False
         for each in rest.machines:
@@ -75,7 +75,7 @@ class Dive:
         if not self._columns:
             relaxation.begin()
         for number, _ in enumerate(relaxation.rounds(patience=())):
-            if number == ROUNDS:
+            if number == COLUMN_ROUNDS:
                 break
         amounts = relaxation.amounts()
         for column, _ in amounts:
@@ -84,7 +84,7 @@ class Dive:
         if any(bought):
             return True
         amounts.sort(key=lambda each: (-each[1], each[0].offer, each[0].pattern))
-        most = 1 + sum(map(bool, self._wanted)) // AT_ONCE
+        most = 1 + sum(map(bool, self._wanted)) // SHAPES_PER_PURCHASE
         taken = 0
         for column, _ in amounts:
             taken += self._buy(column.offer, column.pattern, 1)

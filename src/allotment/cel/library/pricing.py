@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from allotment.cel.ast import Literal
 from allotment.cel.declare import Function, NamedEstimate, NamedRuntimeCost, Overload
 from allotment.cel.estimate import (
-    MAX,
+    MAX_COST,
     ONE,
     REGEX_LENGTH,
     STRING_TRAVERSAL,
@@ -58,7 +58,7 @@ def traversal(value: Value) -> int:
     while pending:
         steps += 1
         if steps > _MOST_STEPS:
-            return MAX
+            return MAX_COST
         item = pending.pop()
         kind = type(item)
         if kind is str:
@@ -140,10 +140,10 @@ def _estimate_replace(
 def _replaced(size: int, old: int, new: int, *, grows: bool) -> int:
     """Length after replacing as often as can be, or no change where replacing would not push the bound."""
     if old == 0:
-        return min(min(size + 1, MAX) * new + size, MAX)
+        return min(min(size + 1, MAX_COST) * new + size, MAX_COST)
     if not grows:
         return size
-    return min(math.ceil(float(size) / float(old)) * new, MAX)
+    return min(math.ceil(float(size) / float(old)) * new, MAX_COST)
 
 
 def _estimate_split(

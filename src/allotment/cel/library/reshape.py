@@ -12,7 +12,7 @@ from allotment.cel.declare import Estimate, Function, Library, Macro, MacroError
 from allotment.cel.errors import CelRuntimeError
 from allotment.cel.estimate import (
     LIST_CREATE,
-    MAX,
+    MAX_COST,
     ONE,
     STRING_TRAVERSAL,
     ArgumentSizes,
@@ -137,7 +137,7 @@ def _estimate_slice(
 def _estimate_range(
     sizes: ArgumentSizes, target: EstimatedArgument | None, args: Nodes
 ) -> CallEstimate | None:
-    return _allocating(exactly(_literal(args[0], MAX)), 1)
+    return _allocating(exactly(_literal(args[0], MAX_COST)), 1)
 
 
 def _estimate_reverse(
@@ -149,7 +149,7 @@ def _estimate_reverse(
 def _estimate_flatten(
     sizes: ArgumentSizes, target: EstimatedArgument | None, args: Nodes
 ) -> CallEstimate | None:
-    depth = _literal(args[0], MAX) if args else 1
+    depth = _literal(args[0], MAX_COST) if args else 1
     return _allocating(sizes.of(target), float(depth)) if target is not None else None
 
 
@@ -176,7 +176,7 @@ def _all_pairs(sizes: ArgumentSizes, node: EstimatedArgument | None, factor: flo
 
 
 def _charge(size: int, factor: float) -> int:
-    return min(int(float(size) * factor) + 1 + LIST_CREATE, MAX)
+    return min(int(float(size) * factor) + 1 + LIST_CREATE, MAX_COST)
 
 
 def _result_cost(args: Values, result: Value) -> int:

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
     S = TypeVar("S", bound=ApiStruct)
 
-PATIENCE = 45.0
+STORY_SECONDS = 45.0
 REFRESH = 0.1
-PAUSE = 0.1
+WORKLOAD_PAUSE = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ def _stage(output: str) -> Iterator[DemoDisplay]:
         yield DemoDisplay(lambda picture: None)
         return
     with screen.live_table(COLUMNS) as update:
-        yield DemoDisplay(lambda picture: update(picture.cells()), PAUSE)
+        yield DemoDisplay(lambda picture: update(picture.cells()), WORKLOAD_PAUSE)
 
 
 def _tell(last: Picture) -> None:
@@ -191,7 +191,7 @@ async def _watch(components: Components, anyone: Client, show: Callable[[Picture
             time.monotonic() - began,
         )
         show(picture)
-        if not picture.missing or picture.seconds > PATIENCE:
+        if not picture.missing or picture.seconds > STORY_SECONDS:
             return picture
         await asyncio.sleep(REFRESH)
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import BinaryIO
 
-MAX_LINE = 64 * 1024 * 1024
-_TOO_LONG = f'{{"name":"","ok":false,"error":"the line is longer than {MAX_LINE} bytes"}}'
+MAX_PROBLEM_BYTES = 64 * 1024 * 1024
+_TOO_LONG = f'{{"name":"","ok":false,"error":"the line is longer than {MAX_PROBLEM_BYTES} bytes"}}'
 
 
 def serve(answer: Callable[[str], str], lines: BinaryIO, answers: BinaryIO) -> int:
     """Answers lines until there are no more."""
-    while line := lines.readline(MAX_LINE + 1):
-        if len(line) > MAX_LINE and not line.endswith(b"\n"):
+    while line := lines.readline(MAX_PROBLEM_BYTES + 1):
+        if len(line) > MAX_PROBLEM_BYTES and not line.endswith(b"\n"):
             _skip_rest(lines)
             text = _TOO_LONG
         elif line in (b"\n", b"\r\n"):
@@ -30,5 +30,5 @@ def serve(answer: Callable[[str], str], lines: BinaryIO, answers: BinaryIO) -> i
 
 
 def _skip_rest(lines: BinaryIO) -> None:
-    while (rest := lines.readline(MAX_LINE)) and not rest.endswith(b"\n"):
+    while (rest := lines.readline(MAX_PROBLEM_BYTES)) and not rest.endswith(b"\n"):
         pass

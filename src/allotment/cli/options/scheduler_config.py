@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from allotment.scheduler.config.configuration import Configuration
 
-MAX_SIZE = 1024 * 1024
+MAX_CONFIG_BYTES = 1024 * 1024
 
 
 def configuration_of(file: Path | None, *, devices: bool = True) -> Configuration:
@@ -27,9 +27,9 @@ def _read(file: Path | None) -> Configuration:
         return DEFAULT
     try:
         with file.open("rb") as opened:
-            data = opened.read(MAX_SIZE + 1)
-        if len(data) > MAX_SIZE:
-            raise Failure(f"{file}: more than {MAX_SIZE} bytes are no scheduler configuration")
+            data = opened.read(MAX_CONFIG_BYTES + 1)
+        if len(data) > MAX_CONFIG_BYTES:
+            raise Failure(f"{file}: more than {MAX_CONFIG_BYTES} bytes are no scheduler configuration")
         configuration = load(data.decode(), str(file))
     except OSError as exc:
         raise Failure(f"{file} cannot be read: {exc.strerror or exc}") from exc

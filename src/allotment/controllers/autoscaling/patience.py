@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
 
-FREE = 5
+FREE_LAUNCHES = 5
 FIRST_PAUSE, LONGEST_PAUSE = 30.0, 1800.0
 
 
@@ -23,7 +23,7 @@ class Patience:
         """One was launched for each of these."""
         for uid in uids:
             count = self._spent.get(uid, (0, now))[0] + 1
-            pause = FIRST_PAUSE * 2.0 ** min(count - FREE, 30) if count >= FREE else 0.0
+            pause = FIRST_PAUSE * 2.0 ** min(count - FREE_LAUNCHES, 30) if count >= FREE_LAUNCHES else 0.0
             self._spent[uid] = count, now + min(pause, LONGEST_PAUSE)
 
     def keep(self, uids: Set[str]) -> None:

@@ -32,7 +32,12 @@ from allotment.autoscaler.catalogue.node_claims import (
     node_name,
     state_of,
 )
-from allotment.autoscaler.consolidate.consolidation import MODEST, NOTHING, Consolidation, consolidate
+from allotment.autoscaler.consolidate.consolidation import (
+    EFFORT_PER_PLAN,
+    NOTHING,
+    Consolidation,
+    consolidate,
+)
 from allotment.autoscaler.provision.launch import launch_of, to_be_had, unavailable
 from allotment.autoscaler.simulate.expected_machines import expect
 from allotment.autoscaler.solver.covering import SolverEffort
@@ -58,13 +63,13 @@ REPLACES = "allotment.dev/replaces"
 AGAIN_SECONDS = 60.0
 SETTLE_SECONDS = 2.0
 """After which what was found must be found again."""
-SHARE = 10.0
+REST_PER_LOOK = 10.0
 """Times as long as a look took nothing is looked at after it."""
 KEPT_SECONDS = 30.0
 """For so long after others have gone in whose place it came, a node is waiting for their pods."""
 DISCOURAGED_SECONDS = 300.0
 """After an exchange that failed, none is begun for so long."""
-PAUSE_SECONDS = 1.0
+LEAST_PAUSE_SECONDS = 1.0
 """But at least for so long."""
 
 
@@ -83,9 +88,9 @@ class ScaleDown:
         *,
         place: ResourcePath,
         numbers: AutoscalingMetrics,
-        effort: SolverEffort = MODEST,
+        effort: SolverEffort = EFFORT_PER_PLAN,
         settle: float = SETTLE_SECONDS,
-        pause: float = PAUSE_SECONDS,
+        pause: float = LEAST_PAUSE_SECONDS,
         now: Now = real_time,
     ) -> None:
         self.queue: WorkQueue[str] = WorkQueue()
@@ -179,7 +184,7 @@ class ScaleDown:
             expect(simulation, claims, machines)
             found = consolidate(simulation, machines, candidates, now=now.timestamp(), effort=self._effort)
         took = time.perf_counter() - began
-        self._rest = now.timestamp() + max(self._pause, SHARE * took)
+        self._rest = now.timestamp() + max(self._pause, REST_PER_LOOK * took)
         self._numbers.planned("consolidation", took)
         return found
 

@@ -64,7 +64,7 @@ from allotment.controllers.machines.membership import (
 )
 from allotment.controllers.machines.metrics import MachineNumbers
 from allotment.controllers.machines.provider import LaunchFailed, OutOfStock, Provider, Running
-from allotment.controllers.taints.eviction import LONGEST_WAIT
+from allotment.controllers.taints.eviction import LONGEST_TIMER
 
 log = logging.getLogger(__name__)
 
@@ -329,7 +329,7 @@ class MachineLifecycle:
             return None
         remaining = left(claim.metadata.creation_timestamp, lasts, self._now())
         if remaining > 0:
-            return Again(min(remaining, LONGEST_WAIT), "it gets no older than that")
+            return Again(min(remaining, LONGEST_TIMER), "it gets no older than that")
         message = f"The node is as old as expireAfter allows, {claim.spec.expire_after}"
         self._status.tell(claim, EventType.NORMAL, "Expired", message)
         await self._give_up(claim)

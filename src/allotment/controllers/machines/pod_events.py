@@ -17,7 +17,7 @@ from allotment.controllers.clock import Now, moment, real_time, stamp
 from allotment.controllers.controller import Again
 from allotment.controllers.pod_state import finished
 
-PACE = 10.0
+POD_EVENT_PAUSE = 10.0
 _BY_NODE = "machines: status.nodeName"
 
 
@@ -62,9 +62,9 @@ class PodEvents:
         if known is not None and latest.replace(microsecond=0) <= known:
             self._latest.pop(key, None)
             return None
-        wait = PACE - (self._now() - known).total_seconds() if known is not None else 0.0
+        wait = POD_EVENT_PAUSE - (self._now() - known).total_seconds() if known is not None else 0.0
         if wait > 0:
-            return Again(min(wait, PACE), "it was written a moment ago")
+            return Again(min(wait, POD_EVENT_PAUSE), "it was written a moment ago")
         patch = {"status": {"lastPodEventTime": stamp(latest)}}
         await self._client_claims.change(claim, patch, subresource="status")
         return None

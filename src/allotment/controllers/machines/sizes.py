@@ -18,7 +18,7 @@ from allotment.client.informers import Informers
 from allotment.client.work_queue import WorkQueue
 from allotment.controllers.controller import Again
 
-PACE = 0.2
+SIZES_PAUSE = 0.2
 _INDEX = "machines: source"
 _COMING = (ClaimProgress.LAUNCHING, ClaimProgress.LAUNCHED)
 
@@ -63,7 +63,7 @@ class SourceSizes:
             return
         for each in (old, new):
             for source in sources_of(each) if each is not None else ():
-                self.queue.add_after(source, PACE)
+                self.queue.add_after(source, SIZES_PAUSE)
 
     def _asked(self, label: str, new: NodePool | NodeGroup | None) -> None:
         if new is not None:

@@ -3,7 +3,7 @@
 Key is a pool. What there should be is the pool's usage; what there is are the objects whose spec names the pool, whatever they
 are called. One is made, kept up or removed; a second one, or one for another node, is removed, since a spec never changes.
 
-A pool that was touched waits ``PAUSE`` seconds, so that a burst of claims is one write and no pool is written more often than
+A pool that was touched waits ``UPDATE_PAUSE`` seconds, so that a burst of claims is one write and no pool is written more often than
 that. An object is named as KEP-5677 says where that name is valid and free; a name that another pool's object took in the
 same moment is refused by the server, and the pool comes back to choose again.
 """
@@ -28,7 +28,7 @@ from allotment.controllers.pools.pool_status import pool_status, status_patch
 from allotment.usage.names import pool_object_name
 from allotment.usage.pool import PoolUsage
 
-PAUSE = 0.2
+UPDATE_PAUSE = 0.2
 """Seconds. A change is to be seen within a second."""
 _BY_POOL = "pool"
 _NATIVE = resource_of(ResourcePool)
@@ -47,7 +47,7 @@ class Pools:
         *,
         place: ResourcePath = _NATIVE,
         numbers: PoolNumbers | None = None,
-        pause: float = PAUSE,
+        pause: float = UPDATE_PAUSE,
         now: Now = real_time,
     ) -> None:
         self.queue: WorkQueue[PoolID] = WorkQueue()

@@ -42,7 +42,7 @@ from allotment.controllers.simulation.prepare import (
 PodKey = tuple[str, str]
 """Namespace and name."""
 
-PATIENCE = 5.0
+KUBELET_PATIENCE = 5.0
 _NODE_SLICES = resource_of(NodeResourceSlice)
 _BY_POOL = "simulation: pool"
 _BY_SLICE_NODE = "spec.nodeName"
@@ -150,7 +150,7 @@ class SimulatedKubelet:
         their names are in its status."""
         bound = (each for each in pod.status.conditions if each.type == "PodScheduled")
         since = next((each.last_transition_time for each in bound), None) or pod.metadata.creation_timestamp
-        return min(left(since, PATIENCE, self._now()), PATIENCE)
+        return min(left(since, KUBELET_PATIENCE, self._now()), KUBELET_PATIENCE)
 
     async def _obstacle(self, pod: Pod, node: Node) -> StartObstacle | None:
         """What is in the way of the pod, by the cache, and if something is, by the server."""

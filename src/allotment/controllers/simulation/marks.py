@@ -10,9 +10,9 @@ from allotment.api.resource import ResourceSlice
 SIMULATED = "allotment.dev/simulated"
 RUN_SECONDS = "allotment.dev/run-seconds"
 EXIT_CODE = "allotment.dev/exit-code"
-BINDING_SECONDS = "allotment.dev/binding-seconds"
+BINDING_SECONDS_MARK = "allotment.dev/binding-seconds"
 
-LONGEST = 10 * 365 * 86_400.0
+LONGEST_SECONDS = 10 * 365 * 86_400.0
 """Seconds; more would be beyond what dates can be counted with."""
 
 
@@ -33,7 +33,7 @@ def exit_code(pod: Pod) -> int:
 
 def binding_seconds(slice: ResourceSlice) -> float | None:
     """How long the slice's driver takes to make its devices ready; None: no driver is played."""
-    return seconds(slice.metadata.annotations.get(BINDING_SECONDS))
+    return seconds(slice.metadata.annotations.get(BINDING_SECONDS_MARK))
 
 
 def seconds(text: str | None) -> float | None:
@@ -42,4 +42,4 @@ def seconds(text: str | None) -> float | None:
         found = float(text) if text else math.nan
     except ValueError:
         return None
-    return min(found, LONGEST) if found >= 0 else None
+    return min(found, LONGEST_SECONDS) if found >= 0 else None

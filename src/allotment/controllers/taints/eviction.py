@@ -23,7 +23,7 @@ from allotment.controllers.clock import Now, stamp
 from allotment.controllers.controller import Again
 from allotment.controllers.pod_state import finished
 
-LONGEST_WAIT = 86_400.0
+LONGEST_TIMER = 86_400.0
 """Seconds after which a deadline is looked at again even if it is years ahead: timers need not hold such numbers."""
 FAR = datetime.max.replace(tzinfo=UTC)
 
@@ -70,7 +70,7 @@ class Evictions:
         if seconds <= 0:
             return None
         self._waiting.add(pod.metadata.uid)
-        return Again(min(seconds, LONGEST_WAIT), "a taint is tolerated until then")
+        return Again(min(seconds, LONGEST_TIMER), "a taint is tolerated until then")
 
     def cancel(self, pod: Pod) -> None:
         """It need not go after all. Says so if somebody may have heard otherwise."""

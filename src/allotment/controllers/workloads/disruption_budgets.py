@@ -34,7 +34,7 @@ from allotment.controllers.workloads.adoption import NAMESPACE, namespace_of
 from allotment.controllers.workloads.share_of_pods import share
 
 GROUP, KIND = "policy/v1", "PodDisruptionBudget"
-PATIENCE = 120.0
+EVICTED_SECONDS = 120.0
 """Seconds until an evicted pod that is still there counts as healthy again."""
 
 
@@ -108,7 +108,7 @@ class DisruptionBudgets:
         pods = [pod for pod in self._pods.by(NAMESPACE, key[0]) if matches(selector, pod.metadata.labels)]
         disrupted = self._still_going(budget, pods, now)
         await self._report(budget, self._status(budget, pods, disrupted))
-        waits = [left(at, PATIENCE, now) for at in disrupted.values()]
+        waits = [left(at, EVICTED_SECONDS, now) for at in disrupted.values()]
         return Again(max(0.0, min(waits)), "an evicted pod should be gone by then") if waits else None
 
     def _still_going(self, budget: Obj, pods: list[Pod], now: datetime) -> dict[str, str]:
@@ -119,7 +119,7 @@ class DisruptionBudgets:
             at = noted.get(pod.metadata.name)
             if at is None or pod.metadata.deletion_timestamp is not None:
                 continue
-            if left(at, PATIENCE, now) > 0:
+            if left(at, EVICTED_SECONDS, now) > 0:
                 found[pod.metadata.name] = at
             else:
                 meta = pod.metadata

@@ -26,7 +26,7 @@ from allotment.client.client import Client
 from allotment.client.form import Obj
 from allotment.client.informers import Informers
 from allotment.controllers.clock import Now
-from allotment.controllers.own_writes import LONGEST_WAIT, OwnWrites
+from allotment.controllers.own_writes import LOST_WRITE_SECONDS, OwnWrites
 from allotment.controllers.ownership import CONTROLLED, controller_uid
 from allotment.controllers.pod_state import finished
 
@@ -89,7 +89,7 @@ class Offspring:
         if pod.metadata.deletion_timestamp is not None:
             return True
         at = self._told.get(pod.metadata.uid)
-        return at is not None and self._now() - at < timedelta(seconds=LONGEST_WAIT)
+        return at is not None and self._now() - at < timedelta(seconds=LOST_WRITE_SECONDS)
 
     def in_doubt(self, pod: Pod) -> bool:
         """Whether the pod was told to go and no answer came."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from allotment.client.client import Client
     from allotment.insight.usage_document import Document
 
-PATIENCE_SECONDS = 2.0
+EXPLAIN_SECONDS = 2.0
 _ADVICE = "; -n names others"  # of use on a command line only
 
 
@@ -31,7 +31,7 @@ async def explained(client: Client, namespace: str, name: str) -> Document:
     try:
         seen = await look_at(client, KINDS, (namespace,))
         pod = named_pod(seen, name, (namespace,))
-        told = await asyncio.to_thread(told_of_pod, pod, seen, datetime.now(UTC), within(PATIENCE_SECONDS))
+        told = await asyncio.to_thread(told_of_pod, pod, seen, datetime.now(UTC), within(EXPLAIN_SECONDS))
     except Failure as exc:
         return {"state": "NoAnswer", "reason": exc.message}
     notes = [note.removesuffix(_ADVICE) for note in seen.notes]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from allotment.api.resource import DeviceAttribute, DeviceSelector, ResourceClaim, ResourceSlice
     from allotment.scheduler.cluster import Cluster
 
-MOST = 8
+MOST_HINTS = 8
 _NAMED = 4
 _SELECTORS = 64
 _DRIVER = re.compile(r"""device\.driver\s*==\s*["']([^"']+)["']""")
@@ -64,7 +64,7 @@ def hints(
             *(largest(pod, cluster) if ChangeKind.RESOURCES not in told else ()),
         )
     )
-    return list(found)[:MOST]
+    return list(found)[:MOST_HINTS]
 
 
 class _Published:

@@ -55,7 +55,7 @@ from allotment.scheduler.volumes.pod_volumes import volumes_of
 from allotment.scheduler.volumes.storage import KINDS as STORAGE
 from allotment.usage.changes import ChangeKind
 from allotment.usage.device import HIDDEN_CLAIMS
-from allotment.usage.remedies import BUDGET, Remedies, Remedy, remedies
+from allotment.usage.remedies import STEPS_PER_QUESTION, Remedies, Remedy, remedies
 from allotment.usage.semantic_remedies import Ground, InstanceSearch, Shelf
 from allotment.usage.summary import DeviceState
 
@@ -86,7 +86,7 @@ KINDS: tuple[type[ApiStruct], ...] = (
 )
 """What to look at, in the order in which a scheduler is told of it."""
 
-LOOKS = 200
+NODES_LOOKED_AT = 200
 """Nodes, or distinct states of them, whose devices are looked at one by one."""
 _PLENTY = {
     name: Quantity.parse(amount)
@@ -219,7 +219,7 @@ class Examination:
     def _pools_for(self, claims: Sequence[ResourceClaim]) -> set[PoolID]:
         """Those that have any device that suits any request, in use or not."""
         fleet, found = self._cluster.fleet, set[PoolID]()
-        view = fleet.view(claims, FIRST_FIT, BUDGET)
+        view = fleet.view(claims, FIRST_FIT, STEPS_PER_QUESTION)
         for place in fleet.places.values():
             problem = view.problem(place)
             for suits in problem.suits if problem is not None else ():
@@ -234,7 +234,7 @@ class Examination:
     def _rejections(self, finding: InquiryAnswer) -> list[Rejection]:
         """What each node lacks. Where there are many, those that look alike are looked at once."""
         fleet, short, found = self._cluster.fleet, set(finding.short), list[Rejection]()
-        view, many = fleet.view(finding.claims, FIRST_FIT, BUDGET), len(short) > LOOKS
+        view, many = fleet.view(finding.claims, FIRST_FIT, STEPS_PER_QUESTION), len(short) > NODES_LOOKED_AT
         looks: dict[object, Rejection] = {}
         for name, status in finding.rejections.items():
             if name in finding.scarce and self._cluster.semantic.slices(name):
@@ -245,7 +245,7 @@ class Examination:
                 found.append(Rejection(name, status.words))
                 continue
             look = view.appearance(place) if many else name
-            if look not in looks and len(looks) < LOOKS and self._go_on():
+            if look not in looks and len(looks) < NODES_LOOKED_AT and self._go_on():
                 outcome = view.ask(place, finding.claims, named_shares(finding.claims))
                 refusal = status.words if isinstance(outcome, Allocated) else outcome
                 looks[look] = rejection_of(place.node, refusal)
@@ -313,7 +313,7 @@ class Examination:
         semantic, nodes = self._cluster.semantic, self._cluster.nodes
         grounds = [
             Ground(node, semantic.slices(name), semantic.held(name))
-            for name in finding.scarce[:LOOKS]
+            for name in finding.scarce[:NODES_LOOKED_AT]
             if (node := nodes[name].node) is not None and semantic.slices(name)
         ]
         search = InstanceSearch(finding.carried, grounds, Shelf(*semantic.parameters()), self._go_on)

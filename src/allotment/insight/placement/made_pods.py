@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from allotment.api.core import Node, Pod
     from allotment.api.manifests.manifest import Located
 
-MOST = 20_000
+MOST_MADE_PODS = 20_000
 """Pods that are made at most, as in scenarios."""
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.apiserver.registry.custom.jsonpath import LONGEST, JsonPath, PathError
+from allotment.apiserver.registry.custom.jsonpath import LONGEST_PATH, JsonPath, PathError
 
 OBJECT: dict[str, Any] = {
     "metadata": {"labels": {"a.b/c": "dotted", "x y": "spaced"}},
@@ -59,7 +59,7 @@ def test_the_first_of_nothing_is_none() -> None:
 
 def test_a_path_is_bounded_in_length_and_in_work() -> None:
     with pytest.raises(PathError, match="longer than"):
-        JsonPath("." + "a" * LONGEST)
+        JsonPath("." + "a" * LONGEST_PATH)
     wide = {"a": [[0] * 100 for _ in range(300)]}
     with pytest.raises(PathError, match="values to look at"):
         JsonPath(".a[*][*]").find(wide)

@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
-LONGEST: Final = 4096
+LONGEST_PATH: Final = 4096
 MOST_VISITED: Final = 20_000
 
 
@@ -31,8 +31,8 @@ class JsonPath:
     """A path, ready to follow. Raises :class:`PathError` for a text that is none."""
 
     def __init__(self, text: str) -> None:
-        if len(text) > LONGEST:
-            raise PathError(f"a path of {len(text)} characters is longer than {LONGEST}")
+        if len(text) > LONGEST_PATH:
+            raise PathError(f"a path of {len(text)} characters is longer than {LONGEST_PATH}")
         self.text = text
         self._steps = _parse(text)
 

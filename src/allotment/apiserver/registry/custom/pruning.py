@@ -17,7 +17,7 @@ from allotment.api.schema.conform import MAX_REPORTED, Conformed, conform
 from allotment.api.schema.schema import definition
 from allotment.api.status import BadRequest, TooLarge
 from allotment.api.text import shortened
-from allotment.api.trail import LONGEST, Trail, dotted
+from allotment.api.trail import LONGEST_TRAIL, Trail, dotted
 from allotment.apiserver.allowance import spend
 from allotment.apiserver.registry.custom.structural import META_FIELDS, Structural
 from allotment.apiserver.store.record import Obj
@@ -105,7 +105,7 @@ class Misshapen(ValueError):
     """The head of an object inside an object is not readable."""
 
     def __init__(self, path: Trail, name: str, value: Any, why: str) -> None:
-        given = shortened(msgspec.json.encode(value).decode(), LONGEST)
+        given = shortened(msgspec.json.encode(value).decode(), LONGEST_TRAIL)
         where = f"{dotted((path, name))}: Invalid value: {given}: " if path else ""
         super().__init__(f"{where}{why}")
 

@@ -24,7 +24,7 @@ import re2
 
 from allotment.api.fields import MOST_CHOICES, MOST_ERRORS, OMITTED, ErrorKind, FieldError, FieldPath
 from allotment.api.text import shortened
-from allotment.api.trail import LONGEST
+from allotment.api.trail import LONGEST_TRAIL
 from allotment.apiserver.registry.custom.formats import format_check, supported
 from allotment.apiserver.registry.custom.lists import map_key
 from allotment.apiserver.registry.custom.numbers import is_whole, range_error, told
@@ -291,7 +291,7 @@ class ValueSchema:
     def _choices(self) -> list[str]:
         """As errors list them."""
         choices = (each if isinstance(each, str) else json.dumps(each) for each in self._enum)
-        return [shortened(each, LONGEST) for each in islice(choices, MOST_CHOICES)]
+        return [shortened(each, LONGEST_TRAIL) for each in islice(choices, MOST_CHOICES)]
 
     def _check_object(
         self, found: ValueErrors, place: _Place, value: Mapping[str, Any], path: str, old: Any
@@ -362,7 +362,7 @@ def _inside(path: str, step: str, root: str = "") -> str:
     """The way to a value inside another, cut where keys make it longer than anybody reads. ``root`` replaces the dot there."""
     if not path:
         step = root + step[1:] if step[0] == "." else step
-    return shortened(path + step, LONGEST) if len(path) + len(step) > LONGEST else path + step
+    return shortened(path + step, LONGEST_TRAIL) if len(path) + len(step) > LONGEST_TRAIL else path + step
 
 
 def _multiple(value: float, factor: float, exclusive: bool) -> str | None:

@@ -12,7 +12,7 @@ from allotment.apiserver.registry.resource import PrinterColumn, Resource
 from allotment.apiserver.registry.strategies import StrategyRules
 from allotment.apiserver.store.record import Obj
 
-MAX_SIZE = 1024 * 1024  # all values of one ConfigMap or Secret together
+MAX_DATA_BYTES = 1024 * 1024  # all values of one ConfigMap or Secret together
 
 _KEY = re.compile(r"[-._a-zA-Z0-9]+")
 _LONGEST_KEY = 253
@@ -43,8 +43,8 @@ def _check(config: Obj) -> Iterator[FieldError]:
         if problem := key_problem(key):
             yield FieldPath("binaryData").key(key).invalid(problem, key)
     size = sum(map(byte_length, text.values())) + sum(len(value) * 3 // 4 for value in binary.values())
-    if size > MAX_SIZE:
-        yield FieldPath().too_long(MAX_SIZE)
+    if size > MAX_DATA_BYTES:
+        yield FieldPath().too_long(MAX_DATA_BYTES)
 
 
 def check_sealed(obj: Obj, old: Obj, *contents: str) -> Iterator[FieldError]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from allotment.api.fields import FieldError, FieldPath
 from allotment.apiserver.registry.age import AGE
-from allotment.apiserver.registry.kinds.configmap import MAX_SIZE, check_sealed, key_problem
+from allotment.apiserver.registry.kinds.configmap import MAX_DATA_BYTES, check_sealed, key_problem
 from allotment.apiserver.registry.resource import PrinterColumn, Resource
 from allotment.apiserver.registry.strategies import StrategyRules, at, unchanged
 from allotment.apiserver.store.record import Obj
@@ -41,8 +41,8 @@ def _check(secret: Obj) -> Iterator[FieldError]:
     for key in data:
         if problem := key_problem(key):
             yield path.key(key).invalid(problem, key)
-    if sum(len(value) * 3 // 4 for value in data.values()) > MAX_SIZE:
-        yield path.too_long(MAX_SIZE)
+    if sum(len(value) * 3 // 4 for value in data.values()) > MAX_DATA_BYTES:
+        yield path.too_long(MAX_DATA_BYTES)
     yield from _check_contents(secret.get("type", ""), data, path)
     if secret.get("type") == "kubernetes.io/service-account-token" and not at(
         secret, "metadata", "annotations", SERVICE_ACCOUNT_NAME

@@ -19,7 +19,7 @@ from allotment.apiserver.registry.strategies import at
 from allotment.apiserver.store.record import Obj
 
 SHORTEST = 10 * 60
-LONGEST = 1 << 32
+LONGEST_EXPIRATION = 1 << 32
 USUAL = 60 * 60
 
 
@@ -30,7 +30,7 @@ def _token(account: Obj, body: Obj, call: ActionCall) -> ActionResult:
     path = FieldPath("spec", "expirationSeconds")
     if seconds < SHORTEST:
         raise _refusal(path, "may not specify a duration less than 10 minutes", seconds)
-    if seconds > LONGEST:
+    if seconds > LONGEST_EXPIRATION:
         raise _refusal(path, "may not specify a duration larger than 2^32 seconds", seconds)
     metadata = account["metadata"]
     server = cast(Services, call.server)

@@ -21,7 +21,7 @@ from allotment.apiserver.store.record import Obj
 
 GROUP = "authorization.k8s.io"
 _VERSION = f"{GROUP}/v1"
-MOST_RULES = 2000
+MOST_LISTED_RULES = 2000
 """That are listed: more than anybody reads would take longer than others should wait."""
 _ONE_OF = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
 
@@ -103,16 +103,16 @@ def _rules(authorization: Authorization, body: Obj, call: ReviewCall) -> Obj:
         raise BadRequest("no namespace on request")
     resources, paths = [], []
     rules = authorization.rbac.rules_for(call.identity, namespace)
-    for rule, _ in rules[:MOST_RULES]:
+    for rule, _ in rules[:MOST_LISTED_RULES]:
         told = rule.to_json()
         if rule.resources:
             resources.append({key: value for key, value in told.items() if key != "nonResourceURLs"})
         if rule.paths:
             paths.append({"verbs": told["verbs"], "nonResourceURLs": told["nonResourceURLs"]})
     status: Obj = {"resourceRules": resources, "nonResourceRules": paths, "incomplete": False}
-    if len(rules) > MOST_RULES:
+    if len(rules) > MOST_LISTED_RULES:
         status["incomplete"] = True
-        status["evaluationError"] = f"only the first {MOST_RULES} of {len(rules)} rules are listed"
+        status["evaluationError"] = f"only the first {MOST_LISTED_RULES} of {len(rules)} rules are listed"
     if node_name(call.identity) is not None:
         status["incomplete"] = True
         status["evaluationError"] = "node authorizer does not support user rule resolution"
