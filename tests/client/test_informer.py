@@ -8,9 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from allotment.api.batch import VOLCANO, Queue
+from allotment.api.codec import ApiError, to_builtins
+from allotment.api.meta import ApiStruct
+from allotment.api.resource import ResourceClaim
 from allotment.api.status import Expired, Forbidden
 from allotment.client.backoff import Backoff
-from allotment.client.client import Client
+from allotment.client.client import Client, Collection
+from allotment.client.form import Resource, Typed
 from allotment.client.informer import Informer
 from allotment.client.transport import Disconnected
 from tests.client.script import Obj, Script, bookmark, config_map, event, listing, refusal, status
@@ -187,6 +192,52 @@ def test_a_handler_that_fails_does_not_stop_the_others(caplog: pytest.LogCapture
 
     assert asyncio.run(run()) == [(None, "a@3")]
     assert "a handler failed" in caplog.text
+
+
+def test_what_a_tenant_wrote_and_nobody_can_read_is_left_out_and_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Of kinds that anybody may define; of those that the server judges, nothing is taken for gone because it cannot be read."""
+    bad = queue("b", 4, cpu="much")
+    script = Script(listing(5, queue("a", 3, cpu="1"), bad)).then_watch(
+        event("ADDED", queue("c", 6, cpu="x")),
+        event("MODIFIED", queue("a", 7, cpu="?")),
+        event("MODIFIED", queue("b", 8, cpu="2")),
+        event("DELETED", queue("c", 9, cpu="x")),
+        event("MODIFIED", queue("a", 10, cpu="3")),
+    )
+    seen = [(said(old), said(new)) for old, new in asyncio.run(_queues(script))]
+    assert seen == [(None, "a@3"), ("a@3", None), (None, "b@8"), (None, "a@10")]
+    assert (
+        "queues b cannot be read and is left out: spec.capability[cpu]: 'much' is not a quantity"
+        in caplog.text
+    )
+
+    claims = Script(*[listing(5, {"metadata": {"name": "c", "resourceVersion": "5"}, "spec": "?"})] * 2)
+    with pytest.raises(ApiError):
+        asyncio.run(Client(claims).of(ResourceClaim).list())
+
+
+def queue(name: str, version: int, **capability: str) -> Obj:
+    meta = {"name": name, "uid": f"uid-{name}", "resourceVersion": str(version)}
+    return {"apiVersion": VOLCANO, "kind": "Queue", "metadata": meta, "spec": {"capability": capability}}
+
+
+async def _queues(script: Script) -> list[tuple[Obj | None, Obj | None]]:
+    """What an informer of queues tells until the script is used up."""
+    script.idle = asyncio.Event()
+    at = Resource(VOLCANO, "queues", False)
+    informer = Informer(Collection(Client(script), at, Typed(Queue)), backoff=Backoff(0.0))
+    told: list[tuple[Obj | None, Obj | None]] = []
+    informer.on_change(lambda old, new: told.append((_plain(old), _plain(new))))
+    running = asyncio.ensure_future(informer.run())
+    await asyncio.wait_for(script.idle.wait(), 10)
+    running.cancel()
+    return told
+
+
+def _plain(obj: ApiStruct | None) -> Obj | None:
+    return None if obj is None else to_builtins(obj)
 
 
 def test_a_late_handler_hears_of_what_is_there() -> None:
