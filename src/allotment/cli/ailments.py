@@ -43,7 +43,7 @@ NODE_NOT_READY = "NodeNotReady"
 KINDS = {
     UNRESERVED: "claims that keep devices nobody uses",
     USERS_GONE: "claims whose users are gone or have ended",
-    CLAIM_GONE: "pods that run with devices of claims which were removed",
+    CLAIM_GONE: "pods that run with devices of claims which were removed or deallocated",
     STUCK: "claims that are being deleted and keep their devices",
     DRIVER_GONE: "claims on devices of drivers that publish nothing any more",
     VANISHED: "claims on devices that are not published any more",
@@ -99,7 +99,8 @@ def ailments(seen: Seen, now: datetime) -> list[Ailment]:
 
 
 def claims_gone(pods: Iterable[Pod], seen: Seen) -> list[Ailment]:
-    """Pods on a node that name claims which are not there any more, or are not theirs: somebody removed them, finalizers and all."""
+    """Pods on a node that name claims which are not there any more, or are not theirs: somebody removed them, finalizers and all, or cleared
+    their status."""
     there = {(claim.metadata.namespace, claim.metadata.name): claim for claim in seen.claims}
     stand_ins: dict[str, list[str]] = defaultdict(list)  # by the uid of the pod
     for claim in seen.claims:
@@ -120,7 +121,9 @@ def claims_gone(pods: Iterable[Pod], seen: Seen) -> list[Ailment]:
         others = [name for key in keys for name in [key[1]] if key in there and not _is_for(there[key], pod)]
         told = [f"claim {_few(gone)}, which is gone"] if gone else []
         told += (
-            [f"claim {_few(others)}, which is not reserved for it: it was removed and made anew"]
+            [
+                f"claim {_few(others)}, which is not reserved for it: it was deallocated, or removed and made anew"
+            ]
             if others
             else []
         )
