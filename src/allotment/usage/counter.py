@@ -38,7 +38,7 @@ def standstill(lease: dict[str, Any] | None, now: datetime) -> str:
         )
     if ago <= seconds + _GRACE_SECONDS:
         return ""
-    return f"counts of ResourcePools are as of {at}: the counter is not running (allot controllers)"
+    return f"counts of ResourcePools are as of {at}: the counter is not running, or cannot write them (allot controllers)"
 
 
 def _moment(stamp: object) -> datetime | None:
