@@ -35,7 +35,7 @@ async def follow(script: Script, **options: Any) -> tuple[Informer[Obj], Seen]:
     informer.on_change(lambda old, new: seen.append((said(old), said(new))))
     running = asyncio.ensure_future(informer.run())
     try:
-        await asyncio.wait_for(script.idle.wait(), 10)
+        await asyncio.wait_for(script.idle.wait(), 60)
     finally:
         running.cancel()
         with suppress(asyncio.CancelledError):
@@ -77,7 +77,7 @@ def test_one_who_wants_to_know_lists_first_and_follows_from_there() -> None:
         await informer.begin()
         assert [said(each) for each in informer.all()] == ["a@3"]
         running = asyncio.ensure_future(informer.run())
-        await asyncio.wait_for(script.idle.wait(), 10)
+        await asyncio.wait_for(script.idle.wait(), 60)
         running.cancel()
         assert [said(each) for each in informer.all()] == ["a@6"]
         assert [call.query.get("watch") for call in script.calls[:3]] == [None, None, "true"]
@@ -231,7 +231,7 @@ async def _queues(script: Script) -> list[tuple[Obj | None, Obj | None]]:
     told: list[tuple[Obj | None, Obj | None]] = []
     informer.on_change(lambda old, new: told.append((_plain(old), _plain(new))))
     running = asyncio.ensure_future(informer.run())
-    await asyncio.wait_for(script.idle.wait(), 10)
+    await asyncio.wait_for(script.idle.wait(), 60)
     running.cancel()
     return told
 
@@ -273,7 +273,7 @@ def test_waiting_for_a_write_that_a_restored_server_has_lost_ends() -> None:
         await asyncio.sleep(0)
         running = asyncio.ensure_future(informer.run())
         with pytest.raises(Expired, match="restored to an older state"):
-            await asyncio.wait_for(waiting, 10)
+            await asyncio.wait_for(waiting, 60)
         running.cancel()
 
     asyncio.run(run())
@@ -287,7 +287,7 @@ def test_resync_shows_everything_again() -> None:
         again = asyncio.Event()
         informer.on_change(lambda old, new: again.set() if old is new else None)
         running = asyncio.ensure_future(informer.run())
-        await asyncio.wait_for(again.wait(), 10)
+        await asyncio.wait_for(again.wait(), 60)
         running.cancel()
 
     asyncio.run(run())
@@ -344,7 +344,7 @@ def test_an_index_that_is_added_later_holds_what_is_there_and_follows_it() -> No
 
         informer.on_change(look)
         running = asyncio.ensure_future(informer.run())
-        await asyncio.wait_for(informer.reached(7), 10)
+        await asyncio.wait_for(informer.reached(7), 60)
         assert found == [["a@3"], ["a@3"], ["a@6"], ["c@7", "a@6"]]
         running.cancel()
         with suppress(asyncio.CancelledError):

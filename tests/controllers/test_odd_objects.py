@@ -170,7 +170,7 @@ def without_patterns(schema: Any) -> Any:
 
 async def _accepted(ask: Any, *what: Any) -> None:
     """Asks until the server has served the kind, which takes a turn of its upkeep."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             try:
                 await ask(*what)
@@ -190,7 +190,7 @@ async def _let_go(cluster: Cluster, odd: Odd) -> None:
 
 
 async def _gone(cluster: Cluster, api_version: str, plural: str, name: str, namespace: str = "") -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             try:
                 await cluster.admin.plain(api_version, plural).get(name, namespace)
