@@ -85,7 +85,7 @@ class Odd:
 
 def odd_objects(resources: dict[str, Resource], dice: Random, namespace: str) -> Iterator[Odd]:
     """One for each object that the real server took; ``resources`` are by plural and group."""
-    for number, (id_, base) in enumerate(bases()):
+    for number, (id_, base) in enumerate((*bases(), *early_bases())):
         resource = resources.get(id_)
         if resource is None or resource.plural == "namespaces":
             continue
@@ -125,6 +125,58 @@ def bases() -> Iterator[tuple[str, Obj]]:
         yield _id(plural, obj), obj
 
 
+def early_bases() -> Iterator[tuple[str, Obj]]:
+    """Objects of KEP-4381's early kinds, with a slice for node ``n``, and of others that only we hold against the schema."""
+    early, card = (
+        "resource.k8s.io/v1alpha2",
+        {"name": "c", "attributes": [{"name": "memory", "quantity": "8Gi"}]},
+    )
+    cards: Obj = {
+        "nodeName": "n",
+        "driverName": "cards.example.com",
+        "partitionable": {"resourceInstances": [card]},
+    }
+    wanted: Obj = {
+        "driverName": "cards.example.com",
+        "partitionable": {"required": [{"name": "a", "selector": "true"}]},
+    }
+    for plural, obj in (
+        ("noderesourceslices", _machine(early, "NodeResourceSlice", cards)),
+        (
+            "resourceclasses",
+            {**_plain(early, "ResourceClass"), "driverName": "cards.example.com", "semanticParameters": True},
+        ),
+        ("resourceclaimparameters", {**_plain(early, "ResourceClaimParameters"), "requests": [wanted]}),
+        (
+            "resourceclassparameters",
+            {
+                **_plain(early, "ResourceClassParameters"),
+                "filters": [{"driverName": "cards.example.com", "partitionable": {"selector": "true"}}],
+            },
+        ),
+        (
+            "resourcepoolstatusrequests",
+            _machine("resource.k8s.io/v1alpha3", "ResourcePoolStatusRequest", {"driver": "gpu.example.com"}),
+        ),
+        (
+            "podtemplates",
+            {
+                **_plain("v1", "PodTemplate"),
+                "template": {"spec": {"containers": [{"name": "c", "image": "i"}]}},
+            },
+        ),
+        (
+            "ingresses",
+            _machine(
+                "networking.k8s.io/v1",
+                "Ingress",
+                {"defaultBackend": {"service": {"name": "web", "port": {"number": 80}}}},
+            ),
+        ),
+    ):
+        yield _id(plural, obj), obj
+
+
 _REFERENCE = {"group": "allotment.dev", "kind": "NodeClass", "name": "default"}
 _CLAIM: Obj = {"requirements": [], "nodeClassRef": _REFERENCE}
 _POOL: Obj = {"template": {"spec": _CLAIM}}
@@ -136,7 +188,11 @@ def _device(kind: str, spec: Obj) -> Obj:
 
 
 def _machine(api_version: str, kind: str, spec: Obj) -> Obj:
-    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": kind.lower()}, "spec": spec}
+    return {**_plain(api_version, kind), "spec": spec}
+
+
+def _plain(api_version: str, kind: str) -> Obj:
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": kind.lower()}}
 
 
 def _id(plural: str, obj: Obj) -> str:

@@ -8,9 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from allotment.api.batch import VOLCANO, Queue
+from allotment.api.codec import ApiError, to_builtins
+from allotment.api.meta import ApiStruct
+from allotment.api.resource import ResourceClaim
 from allotment.api.status import Expired, Forbidden
 from allotment.client.backoff import Backoff
-from allotment.client.client import Client
+from allotment.client.client import Client, Collection
+from allotment.client.form import ResourcePath, Typed
 from allotment.client.informer import Informer
 from allotment.client.transport import Disconnected
 from tests.client.script import Obj, Script, bookmark, config_map, event, listing, refusal, status
@@ -30,7 +35,7 @@ async def follow(script: Script, **options: Any) -> tuple[Informer[Obj], Seen]:
     informer.on_change(lambda old, new: seen.append((said(old), said(new))))
     running = asyncio.ensure_future(informer.run())
     try:
-        await asyncio.wait_for(script.idle.wait(), 10)
+        await asyncio.wait_for(script.idle.wait(), 60)
     finally:
         running.cancel()
         with suppress(asyncio.CancelledError):
@@ -72,7 +77,7 @@ def test_one_who_wants_to_know_lists_first_and_follows_from_there() -> None:
         await informer.begin()
         assert [said(each) for each in informer.all()] == ["a@3"]
         running = asyncio.ensure_future(informer.run())
-        await asyncio.wait_for(script.idle.wait(), 10)
+        await asyncio.wait_for(script.idle.wait(), 60)
         running.cancel()
         assert [said(each) for each in informer.all()] == ["a@6"]
         assert [call.query.get("watch") for call in script.calls[:3]] == [None, None, "true"]
@@ -189,6 +194,52 @@ def test_a_handler_that_fails_does_not_stop_the_others(caplog: pytest.LogCapture
     assert "a handler failed" in caplog.text
 
 
+def test_what_a_tenant_wrote_and_nobody_can_read_is_left_out_and_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Of kinds that anybody may define; of those that the server judges, nothing is taken for gone because it cannot be read."""
+    bad = queue("b", 4, cpu="much")
+    script = Script(listing(5, queue("a", 3, cpu="1"), bad)).then_watch(
+        event("ADDED", queue("c", 6, cpu="x")),
+        event("MODIFIED", queue("a", 7, cpu="?")),
+        event("MODIFIED", queue("b", 8, cpu="2")),
+        event("DELETED", queue("c", 9, cpu="x")),
+        event("MODIFIED", queue("a", 10, cpu="3")),
+    )
+    seen = [(said(old), said(new)) for old, new in asyncio.run(_queues(script))]
+    assert seen == [(None, "a@3"), ("a@3", None), (None, "b@8"), (None, "a@10")]
+    assert (
+        "queues b cannot be read and is left out: spec.capability[cpu]: 'much' is not a quantity"
+        in caplog.text
+    )
+
+    claims = Script(*[listing(5, {"metadata": {"name": "c", "resourceVersion": "5"}, "spec": "?"})] * 2)
+    with pytest.raises(ApiError):
+        asyncio.run(Client(claims).of(ResourceClaim).list())
+
+
+def queue(name: str, version: int, **capability: str) -> Obj:
+    meta = {"name": name, "uid": f"uid-{name}", "resourceVersion": str(version)}
+    return {"apiVersion": VOLCANO, "kind": "Queue", "metadata": meta, "spec": {"capability": capability}}
+
+
+async def _queues(script: Script) -> list[tuple[Obj | None, Obj | None]]:
+    """What an informer of queues tells until the script is used up."""
+    script.idle = asyncio.Event()
+    at = ResourcePath(VOLCANO, "queues", False)
+    informer = Informer(Collection(Client(script), at, Typed(Queue)), backoff=Backoff(0.0))
+    told: list[tuple[Obj | None, Obj | None]] = []
+    informer.on_change(lambda old, new: told.append((_plain(old), _plain(new))))
+    running = asyncio.ensure_future(informer.run())
+    await asyncio.wait_for(script.idle.wait(), 60)
+    running.cancel()
+    return told
+
+
+def _plain(obj: ApiStruct | None) -> Obj | None:
+    return None if obj is None else to_builtins(obj)
+
+
 def test_a_late_handler_hears_of_what_is_there() -> None:
     async def run() -> Seen:
         informer, _ = await follow(Script(listing(5, config_map("a", 3))))
@@ -222,7 +273,7 @@ def test_waiting_for_a_write_that_a_restored_server_has_lost_ends() -> None:
         await asyncio.sleep(0)
         running = asyncio.ensure_future(informer.run())
         with pytest.raises(Expired, match="restored to an older state"):
-            await asyncio.wait_for(waiting, 10)
+            await asyncio.wait_for(waiting, 60)
         running.cancel()
 
     asyncio.run(run())
@@ -236,7 +287,7 @@ def test_resync_shows_everything_again() -> None:
         again = asyncio.Event()
         informer.on_change(lambda old, new: again.set() if old is new else None)
         running = asyncio.ensure_future(informer.run())
-        await asyncio.wait_for(again.wait(), 10)
+        await asyncio.wait_for(again.wait(), 60)
         running.cancel()
 
     asyncio.run(run())
@@ -293,7 +344,7 @@ def test_an_index_that_is_added_later_holds_what_is_there_and_follows_it() -> No
 
         informer.on_change(look)
         running = asyncio.ensure_future(informer.run())
-        await asyncio.wait_for(informer.reached(7), 10)
+        await asyncio.wait_for(informer.reached(7), 60)
         assert found == [["a@3"], ["a@3"], ["a@6"], ["c@7", "a@6"]]
         running.cancel()
         with suppress(asyncio.CancelledError):

@@ -46,7 +46,7 @@ def test_a_key_that_failed_comes_again(
     async def run() -> None:
         failing = Failing(error, times=3)
         failing.queue.add("key")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await Controller(failing, workers=1).run()
 
     with caplog.at_level(logging.DEBUG, logger="allotment.controllers.controller"):

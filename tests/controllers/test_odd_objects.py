@@ -15,6 +15,7 @@ from random import Random
 from typing import Any
 
 import pytest
+import yaml
 from prometheus_client import CollectorRegistry
 
 from allotment.api.status import NotFound, StatusError
@@ -36,6 +37,8 @@ HERE = "odd"
 SCHEDULER = Identity("allotment:scheduler", ("system:authenticated",))
 RESOURCES = {resource.id: resource for resource in found_in(kinds) if resource.plural != "resourcequotas"}
 """All but quotas, which would rightly refuse most of what controllers make."""
+CRDS = Path(__file__).parents[2] / "src/allotment/scheduler/volcano_crds.yaml"
+AMOUNTS = (0, -1, "1", "1e400", "x", "", "-5", "10Ei", "5%", "\u0665")
 CUSTOM = "widgets.example.com"
 
 
@@ -54,6 +57,8 @@ def test_odd_objects_stop_nobody(
 
 async def _live_through(dice: Random, cluster: Cluster) -> None:
     await cluster.admin.plain("v1", "namespaces").create({"metadata": {"name": HERE}})
+    await cluster.admin.plain("v1", "nodes").create({"metadata": {"name": "n"}})
+    await _define_groups_and_queues(cluster, dice)
     stored = [odd for odd in odd_objects(RESOURCES, dice, HERE) if await _stored(cluster, odd)]
     assert len(stored) > 20, "most are refused"
     await _start_all(cluster)
@@ -121,9 +126,51 @@ async def _define_and_empty(cluster: Cluster, dice: Random) -> None:
     await _gone(cluster, "apiextensions.k8s.io/v1", "customresourcedefinitions", CUSTOM)
 
 
+async def _define_groups_and_queues(cluster: Cluster, dice: Random) -> None:
+    """Volcano's groups and queues, by definitions of somebody else's, which let amounts and unknown fields be anything."""
+    definitions = cluster.admin.plain("apiextensions.k8s.io/v1", "customresourcedefinitions")
+    for each in yaml.safe_load_all(CRDS.read_text()):
+        await definitions.create(without_patterns(each))
+    amounts: Obj = {
+        "cpu": dice.choice(AMOUNTS),
+        "deviceclass/gpu": dice.choice(AMOUNTS),
+        "": dice.choice(AMOUNTS),
+    }
+    spec: Obj = {
+        "minMember": dice.choice((0, 1, 2**31 - 1)),
+        "minResources": amounts,
+        "queue": dice.choice(("", "q", "r", "nobody's")),
+        "capability": amounts,
+        "deserved": amounts,
+        "guarantee": {"resource": amounts},
+        "parent": dice.choice(("", "q", "r", "root")),
+        "dra": {"capability": {"gpu": {"count": 2**63 - 1}, "other": {"count": 0, "cores": "x"}}},
+        "networkTopology": dice.choice(([], {"mode": 7}, {"highestTierAllowed": "x"})),
+    }
+    status: Obj = {
+        "phase": dice.choice(("", "Inqueue", "odd")),
+        "state": dice.choice(("", "Closed", "odd")),
+        "conditions": [{}, {"type": "Scheduled"}],
+        "allocated": amounts,
+    }
+    for kind, names, namespace in (("podgroups", "xp", HERE), ("queues", "qr", "")):
+        collection = cluster.admin.plain("scheduling.volcano.sh/v1beta1", kind)
+        for name in names:
+            await _accepted(collection.create, {"metadata": {"name": name}, "spec": spec}, namespace)
+            await collection.patch(name, {"status": status}, namespace, subresource="status")
+
+
+def without_patterns(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [without_patterns(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {name: without_patterns(inner) for name, inner in schema.items() if name != "pattern"}
+
+
 async def _accepted(ask: Any, *what: Any) -> None:
     """Asks until the server has served the kind, which takes a turn of its upkeep."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             try:
                 await ask(*what)
@@ -143,7 +190,7 @@ async def _let_go(cluster: Cluster, odd: Odd) -> None:
 
 
 async def _gone(cluster: Cluster, api_version: str, plural: str, name: str, namespace: str = "") -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             try:
                 await cluster.admin.plain(api_version, plural).get(name, namespace)

@@ -13,7 +13,7 @@ DEMOS = CHECKOUT.parent / "shared" / "manifests"
 FEATURES = CHECKOUT / "examples" / "features"
 FLEET = CHECKOUT / "tests" / "manifests_fleet.yaml"
 VOLCANO = CHECKOUT / "src" / "allotment" / "scheduler" / "volcano_crds.yaml"
-DEMO = CHECKOUT / "src" / "allotment" / "cli"
+DEMO = CHECKOUT / "src" / "allotment" / "daemons"
 SEMANTIC = "resource.k8s.io/v1alpha2"
 
 Obj = dict[str, Any]

@@ -21,7 +21,7 @@ spec:
 
 
 async def next_of(told: asyncio.Queue[Catalogue]) -> list[str]:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         return sorted((await told.get()).types)
 
 

@@ -68,7 +68,7 @@ async def followed(folder: Path, rules: list[Obj]) -> AsyncIterator[tuple[Client
 
 
 async def until(ann: Following, holds: Callable[[Overview], bool]) -> Overview:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not holds(overview := ann.overview(())):
             await asyncio.sleep(0.01)
     return overview

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -70,10 +71,11 @@ async def fill(client: Client) -> None:
         await claims.patch(meta["name"], {"status": each["status"]}, meta["namespace"], subresource="status")
 
 
-async def beat(client: Client, when: str = "2999-01-01T00:00:00.000000Z") -> None:
-    """As the controller that counts: its heartbeat."""
+async def beat(client: Client, when: str = "") -> None:
+    """As the controller that counts: its heartbeat, which lasts as long as one may."""
     leases = client.plain("coordination.k8s.io/v1", "leases")
-    spec = {"holderIdentity": "counter", "leaseDurationSeconds": 40, "renewTime": when}
+    renewed = when or datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    spec = {"holderIdentity": "counter", "leaseDurationSeconds": 3600, "renewTime": renewed}
     try:
         await leases.patch("allotment-pools", {"spec": spec}, "kube-system")
     except NotFound:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -19,10 +20,13 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from allotment.api.codec import ApiError
 from allotment.api.meta import ApiStruct
 from allotment.api.status import Conflict, Invalid, StatusError, TooManyRequests, Unavailable, from_status
 from allotment.client.form import Form, Obj, ObjectIdentity, Plain, ResourcePath, Typed, resource_of
 from allotment.client.transport import Call, Disconnected, Reply, Transport
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 S = TypeVar("S", bound=ApiStruct)
@@ -61,12 +65,14 @@ class Happening(Enum):
 
 
 class WatchEvent(msgspec.Struct, Generic[T], frozen=True):
-    """One change. A bookmark has no object; ``initial_end`` marks the one after the initial events."""
+    """One change. A bookmark has no object; ``initial_end`` marks the one after the initial events. One of an object that is
+    left out as it cannot be read has ``unread`` in its place, which tells whose it is."""
 
     type: Happening
     object: T | None
     version: str
     initial_end: bool = False
+    unread: ObjectIdentity | None = None
 
 
 _CHANGES = {
@@ -181,7 +187,8 @@ class Collection(Generic[T]):
         while True:
             reply = await self.client.send(Call("GET", self.resource.path(namespace), query, _ACCEPT))
             page = _decoded(_LISTS, reply.body, "list")
-            items += [self.form.read(bytes(item)) for item in page.items or ()]
+            read = [self._read(bytes(item)) for item in page.items or ()]
+            items += [item for item in read if item is not None]
             if not (token := page.metadata.get("continue")):
                 return Listing(items, page.metadata.get("resourceVersion", ""))
             query = {**query, "continue": token}
@@ -382,9 +389,25 @@ class Collection(Generic[T]):
             meta = _decoded(_BOOKMARKS, event.object, "bookmark").metadata
             ended = meta.annotations.get("k8s.io/initial-events-end") == "true"
             return WatchEvent(Happening.BOOKMARK, None, meta.resource_version, ended)
-        return (
-            self._changed(event.type, self.form.read(bytes(event.object))) if event.type in _CHANGES else None
-        )
+        if event.type not in _CHANGES:
+            return None
+        obj = self._read(bytes(event.object))
+        if obj is not None:
+            return self._changed(event.type, obj)
+        at = _identity(bytes(event.object))
+        return WatchEvent(_CHANGES[event.type], None, str(at.version), unread=at)
+
+    def _read(self, data: bytes) -> T | None:
+        """An object of a list or watch; None for one that is left out."""
+        try:
+            return self.form.read(data)
+        except ApiError as exc:
+            if not self.form.loose:
+                raise
+            at = _identity(data)
+            name = f"{at.namespace}/{at.name}" if at.namespace else at.name
+            log.warning("%s %s cannot be read and is left out: %s", self.resource.plural, name, exc)
+            return None
 
     def _changed(self, type_: str, obj: T) -> WatchEvent[T]:
         return WatchEvent(_CHANGES[type_], obj, str(self.form.identity(obj).version))
@@ -401,6 +424,12 @@ def _decoded(decoder: msgspec.json.Decoder[T], data: bytes | msgspec.Raw, what: 
         return decoder.decode(data)
     except msgspec.DecodeError as exc:
         raise Disconnected(f"the server sent no {what} but {bytes(data)[:100]!r}") from exc
+
+
+def _identity(data: bytes) -> ObjectIdentity:
+    """Of an object of which nothing else can be read."""
+    meta = _decoded(_HEADS, data, "object").metadata
+    return ObjectIdentity(meta.namespace, meta.name, meta.uid, int(meta.resource_version or 0))
 
 
 def failure(reply: Reply) -> StatusError:

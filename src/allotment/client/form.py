@@ -11,6 +11,8 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 import msgspec
 
 from allotment.api import codec, kinds
+from allotment.api.alpha2 import ResourceClaimParameters
+from allotment.api.batch import Queue, VolcanoPodGroup
 from allotment.api.meta import ApiStruct
 
 T = TypeVar("T")
@@ -27,8 +29,19 @@ class ObjectIdentity(NamedTuple):
     version: int
 
 
+LOOSE: frozenset[type[ApiStruct]] = frozenset({VolcanoPodGroup, Queue, ResourceClaimParameters})
+"""Kinds that anybody may have defined, and whose objects tenants write: a server may keep some that are no such thing. One that cannot be
+read is left out of lists and watches, as if it were not there, or whoever wrote it would stop everybody who follows the kind. Pods that
+need it wait. Of other kinds the server vouches for each object: to take one for gone could cost a node, or give a device away twice."""
+
+
 class Form(Protocol[T]):
     """How objects of one kind are read, written and identified."""
+
+    @property
+    def loose(self) -> bool:
+        """Whether objects that cannot be read are left out."""
+        ...
 
     def read(self, data: bytes) -> T: ...
 
@@ -48,6 +61,10 @@ class Typed(Generic[S]):
 
     type: type[S]
 
+    @property
+    def loose(self) -> bool:
+        return self.type in LOOSE
+
     def read(self, data: bytes) -> S:
         return codec.decode(self.type, data)
 
@@ -65,6 +82,8 @@ class Typed(Generic[S]):
 @dataclass(frozen=True, slots=True)
 class Plain:
     """Objects as dicts, complete."""
+
+    loose = False
 
     def read(self, data: bytes) -> Obj:
         obj: Obj = msgspec.json.decode(data)

@@ -180,6 +180,8 @@ class Informer(Generic[T]):
             if event.object is not None:
                 gone = event.type is Happening.DELETED
                 self._change(self._identity(event.object), None if gone else event.object)
+            elif event.unread is not None:
+                self._change(event.unread, None)
             self._advance(event.version)
 
     async def _list(self) -> Listing[T]:

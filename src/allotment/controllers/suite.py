@@ -158,7 +158,7 @@ def _pools(parts: Parts) -> list[Runs]:
             Pools(parts.client, parts.informers, followed, place=place, numbers=numbers), workers=POOL_WORKERS
         )
     ]
-    made.append(Controller(PoolHeartbeat(parts.client, followed), workers=1))
+    made.append(Controller(PoolHeartbeat(parts.client, followed, numbers), workers=1))
     if place.api_version == resource_of(ResourcePool).api_version:
         made.append(Controller(PoolStatusRequests(parts.client, parts.informers, followed)))
     return made

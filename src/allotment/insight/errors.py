@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from allotment.api.text import printable_lines
-
 MAX_COMPLAINTS = 50
 
 
@@ -26,6 +24,8 @@ class Failure(Exception):
 
     def words(self) -> str:
         """All that a person is shown."""
+        from allotment.api.text import printable_lines  # nobody waits for it before something is wrong
+
         message = f"Error: {printable_lines(self.message)}"
         return f"{message}\n{printable_lines(self.hint)}" if self.hint else message
 
@@ -46,6 +46,8 @@ class BadInput(Failure):
         self.complaints = complaints
 
     def words(self) -> str:
+        from allotment.api.text import printable_lines
+
         lines = [printable_lines(each) for each in self.complaints[:MAX_COMPLAINTS]]
         if len(self.complaints) > MAX_COMPLAINTS:
             lines.append(f"... and {len(self.complaints) - MAX_COMPLAINTS} more")

@@ -44,7 +44,7 @@ NODE_NOT_READY = "NodeNotReady"
 KINDS = {
     UNRESERVED: "claims that keep devices nobody uses",
     USERS_GONE: "claims whose users are gone or have ended",
-    CLAIM_GONE: "pods that run with devices of claims which were removed",
+    CLAIM_GONE: "pods that run with devices of claims which were removed or deallocated",
     STUCK: "claims that are being deleted and keep their devices",
     DRIVER_GONE: "claims on devices of drivers that publish nothing any more",
     VANISHED: "claims on devices that are not published any more",
@@ -100,7 +100,8 @@ def findings(seen: Snapshot, now: datetime) -> list[Finding]:
 
 
 def claims_gone(pods: Iterable[Pod], seen: Snapshot) -> list[Finding]:
-    """Pods on a node that name claims which are not there any more, or are not theirs: somebody removed them, finalizers and all."""
+    """Pods on a node that name claims which are not there any more, or are not theirs: somebody removed them, finalizers and all, or cleared
+    their status."""
     there = {(claim.metadata.namespace, claim.metadata.name): claim for claim in seen.claims}
     stand_ins: dict[str, list[str]] = defaultdict(list)  # by the uid of the pod
     for claim in seen.claims:
@@ -121,7 +122,9 @@ def claims_gone(pods: Iterable[Pod], seen: Snapshot) -> list[Finding]:
         others = [name for key in keys for name in [key[1]] if key in there and not _is_for(there[key], pod)]
         told = [f"claim {few(gone, _FEW)}, which is gone"] if gone else []
         told += (
-            [f"claim {few(others, _FEW)}, which is not reserved for it: it was removed and made anew"]
+            [
+                f"claim {few(others, _FEW)}, which is not reserved for it: it was deallocated, or removed and made anew"
+            ]
             if others
             else []
         )

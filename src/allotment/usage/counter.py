@@ -15,6 +15,8 @@ RENEW_SECONDS = 10.0
 LEASE_SECONDS = 40
 _GRACE_SECONDS = 20.0
 """Clocks differ, and a write takes its time."""
+_AHEAD_SECONDS = 600.0
+"""How far the counter's clock may be ahead: for so long would a heartbeat outlive its counter."""
 
 
 def standstill(lease: dict[str, Any] | None, now: datetime) -> str:
@@ -28,10 +30,15 @@ def standstill(lease: dict[str, Any] | None, now: datetime) -> str:
         )
     lasts = spec.get("leaseDurationSeconds")
     seconds = float(lasts) if isinstance(lasts, int) and 0 < lasts <= 3600 else LEASE_SECONDS
-    if (now - renewed).total_seconds() <= seconds + _GRACE_SECONDS:
+    at, ago = renewed.strftime("%Y-%m-%d %H:%M:%S UTC"), (now - renewed).total_seconds()
+    if ago < -_AHEAD_SECONDS:
+        return (
+            f"whether ResourcePools are being counted cannot be told, so their counts may be of any time: the lease {NAMESPACE}/{NAME} "
+            f"was renewed at {at}, which is yet to come; compare the clocks"
+        )
+    if ago <= seconds + _GRACE_SECONDS:
         return ""
-    at = renewed.strftime("%Y-%m-%d %H:%M:%S UTC")
-    return f"counts of ResourcePools are as of {at}: the counter is not running (allot controllers)"
+    return f"counts of ResourcePools are as of {at}: the counter is not running, or cannot write them (allot controllers)"
 
 
 def _moment(stamp: object) -> datetime | None:

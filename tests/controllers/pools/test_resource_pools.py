@@ -628,7 +628,7 @@ def test_one_lease_says_that_pools_are_counted(tmp_path: Path) -> None:
 
     async def scenario(cluster: Cluster) -> None:
         part, clock = cluster.component(), Clock()
-        beats = PoolHeartbeat(part.client, FollowedUsage(part.informers), now=clock)
+        beats = PoolHeartbeat(part.client, FollowedUsage(part.informers), PoolNumbers(), now=clock)
         leases = cluster.admin.plain("coordination.k8s.io/v1", "leases")
         await part.start()
         seen = []
@@ -637,5 +637,30 @@ def test_one_lease_says_that_pools_are_counted(tmp_path: Path) -> None:
             seen.append(await leases.get(NAME, NAMESPACE))
         assert [standstill(each, clock.time) for each in seen] == ["", ""]
         assert seen[0]["spec"]["renewTime"] < seen[1]["spec"]["renewTime"]
+
+    in_cluster(tmp_path, scenario)
+
+
+def test_the_heartbeat_stands_still_with_a_pool_that_cannot_be_written(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        part, clock, waits = cluster.component(), Clock(), [0.0]
+        counted = PoolNumbers(clock=lambda: waits[0])
+        beats = PoolHeartbeat(part.client, FollowedUsage(part.informers), counted, now=clock)
+        leases = cluster.admin.plain("coordination.k8s.io/v1", "leases")
+        await part.start()
+        pool = PoolID(GPU, "node-1")
+
+        async def told() -> str:
+            await beats.reconcile(NAME)
+            return standstill(await leases.get(NAME, NAMESPACE), clock.time)
+
+        counted.touched(pool)
+        waits[0] = 3600.0
+        with pytest.raises(RuntimeError), counted.syncing(pool):
+            raise RuntimeError("nobody may write it")
+        assert "counts of ResourcePools are as of 2026-01-01 23:00:01 UTC" in await told()
+        with counted.syncing(pool):
+            pass
+        assert await told() == ""
 
     in_cluster(tmp_path, scenario)

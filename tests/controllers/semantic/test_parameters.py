@@ -101,7 +101,7 @@ async def apply(client: Client, *objects: Obj) -> list[Obj]:
 async def served(kind: Collection[Obj]) -> None:
     """Returns when a kind that was just defined is there."""
     group = kind.resource.api_version.partition("/")[0]
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             definitions = kind.client.plain(
                 "apiextensions.k8s.io/v1", "customresourcedefinitions", namespaced=False

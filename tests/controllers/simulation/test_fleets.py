@@ -74,7 +74,7 @@ def test_everything_for_the_demo_is_accepted_and_may_be_applied_again(tmp_path: 
     async def scenario(client: Client) -> None:
         await apply(client, read(VOLCANO))
         definitions = client.plain("apiextensions.k8s.io/v1", "customresourcedefinitions", namespaced=False)
-        async with asyncio.timeout(20), definitions.watch(initial_events=True) as changes:
+        async with asyncio.timeout(60), definitions.watch(initial_events=True) as changes:
             established: set[str] = set()
             async for change in changes:
                 conditions = ((change.object or {}).get("status") or {}).get("conditions") or ()

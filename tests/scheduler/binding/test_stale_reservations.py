@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import pytest
 from msgspec.structs import replace
 
+from allotment.api.batch import PodGroup
 from allotment.api.core import Pod, PodResourceClaim
 from allotment.api.meta import ApiStruct
 from tests.allocator import build
@@ -49,6 +50,13 @@ def shared() -> list[ApiStruct]:
     return [group("gang", 2), claim("s", build.request(class_name="gpu", count=2)), *users]
 
 
+def of_the_group() -> list[ApiStruct]:
+    """A claim that is reserved for the group, not for its pods."""
+    entry = PodResourceClaim(name="s", resource_claim_name="s")
+    users = [pod(name, claims=["s"], group="gang", selector=HERE) for name in ("a", "b")]
+    return [group("gang", 2, claims=[entry]), claim("s", build.request(class_name="gpu", count=2)), *users]
+
+
 def carried(mode: str | None = None) -> list[ApiStruct]:
     return [semantic.claim("c", mode=mode), pod("p", namespace="ns", claims=["c"], selector=HERE)]
 
@@ -62,6 +70,7 @@ CASES: dict[str, Callable[[], list[ApiStruct]]] = {
     "a pod with a claim from a template": lambda: [pod("p", templates={"d": "one"}, selector=HERE)],
     "a gang": gang,
     "a gang that shares a claim": shared,
+    "a gang with a claim of its group": of_the_group,
     "a semantic claim": carried,
     "a semantic claim that is Immediate": lambda: carried("Immediate"),
     "extended resources": lambda: [extended()],
@@ -96,10 +105,12 @@ def crash_points(case: str) -> list[Seat]:
 
 def kept(seat: Seat) -> dict[str, list[str]]:
     """Claims that hold devices, or are reserved, or were made by the scheduler; and for whom, as far as they wait."""
-    waiting = {each.metadata.uid: each for each in seat.world.pods.values() if not each.spec.node_name}
+    waiting = {each.metadata.uid for each in seat.world.pods.values() if not each.spec.node_name}
+    if len(waiting) == len(seat.world.pods):  # there is one group at most, and it waits as well
+        waiting |= {each.metadata.uid for each in seat.world.of(PodGroup).values()}
     found = {}
     for key, each in seat.world.claims.items():
-        users = [waiting[user.uid].metadata.name for user in each.status.reserved_for if user.uid in waiting]
+        users = [user.name for user in each.status.reserved_for if user.uid in waiting]
         bound = len(users) < len(each.status.reserved_for)
         if users or (each.status.allocation is not None and not bound):
             found[key] = users

@@ -45,13 +45,16 @@ def told(seat: Seat) -> list[str]:
 
 
 def lose(world: World, how: str) -> None:
-    """Somebody strips the finalizer and deletes the claim; its controller may make another one of the same name."""
+    """Somebody strips the finalizer and deletes the claim, of whose name its controller may make another; or clears its status."""
+    if how == "deallocated":
+        world.put(replace(world.claim("c"), status=ResourceClaimStatus()))
+        return
     world.remove(world.claim("c"))
     if how == "made anew":
         world.put(replace(claim("c"), metadata=replace(claim("c").metadata, uid="another")))
 
 
-@pytest.mark.parametrize("how", ["removed", "made anew"])
+@pytest.mark.parametrize("how", ["removed", "made anew", "deallocated"])
 def test_its_device_is_given_to_nobody_while_the_pod_runs(how: str) -> None:
     world, seat = running()
     lose(world, how)
@@ -67,23 +70,25 @@ def test_its_device_is_given_to_nobody_while_the_pod_runs(how: str) -> None:
     seat.core.validate()
 
 
-def test_the_pod_is_told_once_and_only_if_it_lasts() -> None:
+@pytest.mark.parametrize("how", ["removed", "deallocated"])
+def test_the_pod_is_told_once_and_only_if_it_lasts(how: str) -> None:
     world, seat = running()
-    world.remove(world.claim("c"))
+    lose(world, how)
     hear(seat)
     assert told(seat) == []
     assert (seat.core.next_time() or 0) <= seat.world.now + PATIENCE
     later(seat, PATIENCE + 1)
     later(seat, PATIENCE + 1)
     assert told(seat) == [
-        "resource claim default/c was removed while this pod runs with its devices; "
+        f"resource claim default/c was {how} while this pod runs with its devices; "
         "they stay held until the pod ends: delete it to give them back"
     ]
 
 
-def test_the_news_of_the_pods_end_may_come_after_that_of_its_claim() -> None:
+@pytest.mark.parametrize("how", ["removed", "deallocated"])
+def test_the_news_of_the_pods_end_may_come_after_that_of_its_claim(how: str) -> None:
     world, seat = running()
-    world.remove(world.claim("c"))
+    lose(world, how)
     world.delete(world.pod("runs"))
     settle(world)
     later(seat, PATIENCE + 1)
@@ -151,6 +156,18 @@ def test_somebody_who_took_the_device_meanwhile_keeps_it_and_the_pod_has_it_agai
     assert not placed(world, "wants")
 
 
+def test_an_allocation_that_is_written_again_holds_the_device_itself() -> None:
+    world, seat = running()
+    before = world.claim("c").status
+    lose(world, "deallocated")
+    hear(seat)
+    world.put(replace(world.claim("c"), status=before))
+    settle(world)
+    assert not seat.core._removed
+    assert stand_ins(world) == []
+    other_gets_it_only_after(world)
+
+
 # --- the stand-in ---
 
 
@@ -182,7 +199,7 @@ def other_gets_it_only_after(world: World) -> None:
         seat.core.validate()
 
 
-@pytest.mark.parametrize("how", ["removed", "made anew"])
+@pytest.mark.parametrize("how", ["removed", "made anew", "deallocated"])
 def test_a_stand_in_has_the_device_for_the_pod_and_goes_with_it(how: str) -> None:
     world, _ = running()
     lose(world, how)

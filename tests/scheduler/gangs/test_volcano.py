@@ -6,11 +6,13 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from allotment.api.batch import SCHEDULING, VOLCANO
 from allotment.api.core import Pod
 from allotment.api.resource import ResourceClaim
+from allotment.api.status import Invalid
 from allotment.apiserver.auth.identity import Identity
 from allotment.client.form import Obj
 from allotment.controllers import suite
@@ -278,3 +280,21 @@ def test_a_volcano_group_without_a_separate_status_is_told_too(tmp_path: Path) -
         await plane.cluster.eventually(lambda: plane.status(VOLCANO, "one").get("phase") == "Running")
 
     on_plane(tmp_path, scenario)
+
+
+def test_amounts_that_are_none_are_refused_where_they_are_written(tmp_path: Path) -> None:
+    async def run(cluster: Cluster) -> None:
+        plane = Plane(cluster)
+        definitions = list(yaml.safe_load_all(CRDS.read_text()))
+        await plane.put(CRD, "customresourcedefinitions", *definitions, namespaced=False)
+        await plane.volcano("Queue", "q", capability={"cpu": 4, "memory": "1.5Gi", "deviceclass/gpu": "1e3"})
+        for kind, spec in (
+            ("Queue", {"capability": {"cpu": "much"}}),
+            ("Queue", {"deserved": {"cpu": "5%"}}),
+            ("Queue", {"guarantee": {"resource": {"cpu": ""}}}),
+            ("PodGroup", {"minResources": {"cpu": "1 Gi"}}),
+        ):
+            with pytest.raises(Invalid, match="cpu"):
+                await plane.volcano(kind, "odd", **spec)
+
+    in_cluster(tmp_path, run)

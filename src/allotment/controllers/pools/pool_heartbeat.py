@@ -1,9 +1,13 @@
 """Says that ResourcePools are being counted: a Lease, one for all pools, renewed every ten seconds while the counter knows the cluster.
 
+Its time is the moment up to which all pools show what happened: if some cannot be written, it stands still with them, although the counter runs.
+
 A write per pool would say the same and cost as many writes as there are pools; clients judge the lease with ``usage.counter``.
 """
 
 from __future__ import annotations
+
+from datetime import timedelta
 
 from allotment.api.status import NotFound
 from allotment.client.client import Client
@@ -12,6 +16,7 @@ from allotment.client.work_queue import WorkQueue
 from allotment.controllers.clock import Now, real_time
 from allotment.controllers.controller import Again
 from allotment.controllers.pools.followed_usage import FollowedUsage
+from allotment.controllers.pools.metrics import PoolNumbers
 from allotment.usage.counter import API_VERSION, LEASE_SECONDS, NAME, NAMESPACE, PLURAL, RENEW_SECONDS
 
 HOLDER = "allotment-controllers"
@@ -22,16 +27,19 @@ class PoolHeartbeat:
 
     name = "pool-heartbeat"
 
-    def __init__(self, client: Client, followed: FollowedUsage, *, now: Now = real_time) -> None:
+    def __init__(
+        self, client: Client, followed: FollowedUsage, numbers: PoolNumbers, *, now: Now = real_time
+    ) -> None:
         self.queue: WorkQueue[str] = WorkQueue()
         self._leases = client.plain(API_VERSION, PLURAL)
-        self._followed, self._now = followed, now
+        self._followed, self._numbers, self._now = followed, numbers, now
         self.queue.add(NAME)
 
     async def reconcile(self, key: str) -> Again:
         """Needs no precondition: it says that somebody counts now, whatever was said before."""
         await self._followed.synced()
-        time = self._now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        shown = self._now() - timedelta(seconds=self._numbers.staleness())
+        time = shown.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         spec: Obj = {"holderIdentity": HOLDER, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": time}
         try:
             await self._leases.patch(NAME, {"spec": spec}, NAMESPACE)

@@ -1,6 +1,6 @@
-"""Claims that were removed while pods run with their devices.
+"""Claims that were removed, or whose allocation was, while pods run with their devices.
 
-Finalizers keep that from happening, and whoever strips them can do it all the same. The containers go on using the devices, so nobody else may
+Finalizers keep the former from happening, and whoever strips them or writes statuses can do it all the same. The containers go on using the devices, so nobody else may
 get them until the last such pod ends. The scheduler holds them in memory from the moment that the claim goes. If the pods still run
 ``PATIENCE`` seconds later (mostly they do not, as the news of a pod's end may come after that of its claim), it warns each in an event and makes a
 *stand-in*: another claim that has the same devices, is reserved for those pods and belongs to one of them. All others, counters, other
@@ -52,7 +52,7 @@ _LONGEST_BASE = 46  # characters of the claim's name in that of its stand-in, wh
 
 @dataclass(slots=True)
 class _Removed:
-    claim: ResourceClaim  # as it was last
+    claim: ResourceClaim  # as it was last with its devices
     pods: set[str]  # keys of those that run with its devices
     uids: set[str]
     due: float | None  # when to look at it next; None: there is nothing more to do
@@ -99,13 +99,17 @@ class RemovedClaims:
         shown = new if new is not None else old
         if shown is not None and self._found:
             self._look_again(full_name(shown.metadata), new, now)
-        stays = old is not None and new is not None and old.metadata.uid == new.metadata.uid
-        if old is None or old.status.allocation is None or stays:
+        if old is None or old.status.allocation is None:
+            return
+        stays = new is not None and old.metadata.uid == new.metadata.uid
+        if stays and new is not None and new.status.allocation is not None:
             return
         key = full_name(old.metadata)
         running = [pod for pod in self._users(old) if _is_user(old, pod)]
+        if stays:  # a scheduler takes back what it wrote for a pod that it could not bind
+            running = [pod for pod in running if pod.pod.spec.node_name]
         if running:
-            name = f"{key}, which was removed ({old.metadata.uid}, {old.metadata.resource_version})"
+            name = f"{key}, which was {self._fate(old)} ({old.metadata.uid}, {old.metadata.resource_version})"
             pods, uids = {pod.key for pod in running}, {pod.uid for pod in running}
             self._found[name] = _Removed(old, pods, uids, now + PATIENCE)
             self._cluster.claims.keep(name, old)
@@ -141,7 +145,7 @@ class RemovedClaims:
                     yield (
                         pod,
                         (
-                            f"resource claim {full_name(each.claim.metadata)} was removed while this pod runs with its devices; "
+                            f"resource claim {full_name(each.claim.metadata)} was {self._fate(each.claim)} while this pod runs with its devices; "
                             "they stay held until the pod ends: delete it to give them back"
                         ),
                     )
@@ -182,6 +186,11 @@ class RemovedClaims:
         return lambda id: PatchClaim(
             id, meta.namespace, meta.name, meta.uid, meta.resource_version, status, status=True
         )
+
+    def _fate(self, claim: ResourceClaim) -> str:
+        there = self._cluster.claims.objects.get(full_name(claim.metadata))
+        stays = there is not None and there.metadata.uid == claim.metadata.uid
+        return "deallocated" if stays else "removed"
 
     def _drop(self, name: str) -> ResourceClaim:
         self._cluster.claims.give_back(name)
