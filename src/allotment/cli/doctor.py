@@ -46,7 +46,7 @@ def command(sight: Sight, output: str) -> int:
     found = [each for each in ailments(seen, datetime.now(UTC)) if sight.wants(each.namespace)]
     if output in (TABLE, WIDE):
         show_notes(seen.notes)
-        _show(found, seen, open_screen(), most=None if output == WIDE else _SHOWN)
+        _show(found, seen, sight, open_screen(), most=None if output == WIDE else _SHOWN)
     elif output == NAME:
         for each in found:
             click.echo(printable(each.object))
@@ -58,13 +58,16 @@ def command(sight: Sight, output: str) -> int:
     return 1 if found else 0
 
 
-def _show(found: list[Ailment], seen: Seen, screen: Screen, *, most: int | None) -> None:
+def _show(found: list[Ailment], seen: Seen, sight: Sight, screen: Screen, *, most: int | None) -> None:
     from allotment.cli.ailments import KINDS
+    from allotment.cli.cluster import name_of
     from allotment.cli.usage_table import plural
 
     if not found:
-        pools, claims = plural(len(seen.pools()), "pool"), plural(len(seen.claims), "claim")
-        screen.line(("Nothing is wrong", "green"), f" with {pools} and {claims} of {seen.whose()}.")
+        asked = sum(sight.wants(name_of(each.metadata)[0]) for each in seen.claims)
+        pools, claims = plural(len(seen.pools()), "pool"), plural(asked, "claim")
+        whose = seen.whose(sight.namespaces)
+        screen.line(("Nothing is wrong", "green"), f" with {pools} and {claims} of {whose}.")
         return
     for kind, group in groupby(found, key=lambda each: each.kind):
         alike = list(group)
