@@ -26,7 +26,7 @@ from allotment.api.resource import (
     ResourceSlice,
 )
 from allotment.api.validation import ExpressionChecker
-from allotment.autoscaler.workload import Workload, is_workload, workload_of
+from allotment.autoscaler.workload import Workload, is_workload, unread_owners, workload_of
 from allotment.cli.input import BadInput, Reading
 from allotment.cli.made_pods import MOST, pods_of_workloads
 from allotment.scheduler.volumes.storage import KINDS as STORAGE
@@ -136,6 +136,7 @@ def gather(
         raise BadInput([*reading.complaints, *map(str, complaints)], hint)
     cluster.notes += [f"{each}; ignored" for each in unknown]
     cluster.notes += [f"ignored: {_counted(ignored)}"] if +ignored else []
+    cluster.notes += unread_owners(reading.found) if workloads else []
     cluster.slices = [tainted(each, cluster.rules) for each in cluster.slices]
     _complete_nodes(cluster)
     made = list(islice(pods_of_workloads(owners, cluster.pods), MOST + 1))

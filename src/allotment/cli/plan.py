@@ -124,10 +124,14 @@ def _consolidate(catalog: Sequence[str], sight: Sight, output: str) -> int:
 
 def _look(files: Sequence[str], sight: Sight, *, empty: bool) -> tuple[Waiting, Sequence[ApiStruct]]:
     """The pods that wait, and the cluster's own overlays, pools and groups of nodes."""
+    from allotment.autoscaler.workload import unread_owners
     from allotment.cli.cluster import name_of
+    from allotment.cli.input import Reading
     from allotment.cli.plan_input import read
 
-    found, own = _read(read(files, workloads=True)[0] if files else [], sight, empty=empty)
+    mine, reading = read(files, workloads=True) if files else ([], Reading())
+    found, own = _read(mine, sight, empty=empty)
+    found.notes += unread_owners(reading.found)
     found.pods = [pod for pod in found.pods if sight.wants(name_of(pod.metadata)[0])]
     return found, own
 
