@@ -274,7 +274,9 @@ class Examination:
 
     def _semantic_hints(self) -> Iterator[str]:
         parameters = self._seen.some(alpha2.ResourceClaimParameters)
-        return semantic_hints(self._claims(), parameters, self._seen.of(alpha2.NodeResourceSlice))
+        slices = self._seen.of(alpha2.NodeResourceSlice)
+        classes = {each.metadata.name for each in self._seen.some(alpha2.ResourceClass)}
+        return semantic_hints(self._claims(), parameters, slices, classes)
 
     def _remedies(self, finding: Finding) -> Remedies:
         found, cut = list[Remedy](), False

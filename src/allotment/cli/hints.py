@@ -10,6 +10,7 @@ import re
 from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from allotment.allocator.carried import is_carrier
 from allotment.allocator.features import ALL
 from allotment.allocator.selector import Selector
 from allotment.api.likeness import near
@@ -46,8 +47,10 @@ def hints(
     *,
     told: Container[Kind] = (),
 ) -> list[str]:
-    """Sentences, the most telling first, each once. Of what ``told`` remedies are about, these say enough."""
+    """Sentences, the most telling first, each once. Of what ``told`` remedies are about, these say enough. Claims that carry one of
+    v1alpha2 name no device classes and no devices of slices: for them there are ``semantic_hints``."""
     published = _Published(slices)
+    claims = [each for each in claims if not is_carrier(each)]
     found = dict.fromkeys(
         (
             *_of_claim_names(pod, cluster),
