@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from allotment.cli.screen import Cell, Screen, TerminalScreen, remark
+from allotment.cli.screen import Cell, Screen, TerminalScreen, printable, remark
 from allotment.usage.partly_free import partly_free
 from allotment.usage.summary import NOTHING, DeviceState, Summary
 
@@ -33,9 +33,9 @@ _STYLES = {
 
 
 def show_notes(notes: Iterable[str]) -> None:
-    """On standard error, so that what a pipe gets is the answer alone."""
+    """On standard error, so that what a pipe gets is the answer alone. Each is one line, whatever names in it hold."""
     for note in notes:
-        remark(f"note: {note}")
+        remark(printable(f"note: {note}"))
 
 
 # --- pools ---
