@@ -646,3 +646,23 @@ def test_nodes_with_pools_that_are_incomplete_are_told_together_and_apart_from_o
     assert "x, y: request r needs 1" in few.out
     assert "x, y: pool of devices is incomplete (1 of 2 slices)" in few.out
     assert "z: request r needs 1" in few.out
+
+
+def test_owners_of_pods_that_are_not_known_are_named(allot: Allot) -> None:
+    """Who reads that nothing is in the way has to know which pods that leaves out."""
+    task = {"replicas": 3, "template": {"spec": asking("ignored", 9)["spec"]}}
+    volcano = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "v"}}
+    jobs = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": {"name": "j"}}
+    inner = {"template": {"spec": {"template": task["template"]}}}
+    other = {"apiVersion": "example.com/v1", "kind": "Other", "metadata": {"name": "o"}, "spec": {"a": [1]}}
+    ran = run(
+        allot,
+        {**volcano, "spec": {"tasks": [task]}},
+        {**jobs, "spec": {"replicatedJobs": [inner, inner]}},
+        other,
+    )
+    assert (
+        "note: the pods of 1 Job of batch.volcano.sh/v1alpha1, 1 JobSet of jobset.x-k8s.io/v1alpha2 are not counted: "
+        "give the pods that they come to"
+    ) in ran.out
+    assert "not counted" not in run(allot, other).out

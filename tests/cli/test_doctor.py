@@ -137,6 +137,13 @@ def test_claims_of_one_namespace(allot: Allot) -> None:
     assert [each["namespace"] for each in found] == ["x"]
 
 
+def test_what_is_wrong_elsewhere_is_not_said_to_be_well(allot: Allot) -> None:
+    objects = (GPUS, claim("c", "gpu-0", namespace="x"), claim("free", namespace="y"))
+    assert kinds(doctor(allot, "-o", "json", objects=objects))
+    ran = doctor(allot, "-n", "y", "-n", "z", objects=objects)
+    assert (ran.code, ran.out) == (0, "Nothing is wrong with 1 pool and 1 claim of namespaces y, z.\n")
+
+
 def test_many_findings_are_cut_short(allot: Allot) -> None:
     names = [f"gpu-{number}" for number in range(30)]
     objects = (slice_of("node-1", *names), *(claim(f"c-{name}", name) for name in names))

@@ -681,3 +681,14 @@ def test_names_cannot_command_the_terminal(allot: Allot) -> None:
     ran = explain(allot, "claim", "c", objects=(*ONE, loud))
     assert ran.code == 1
     assert "\x1b" not in ran.out
+
+
+def test_a_note_is_one_line_whatever_the_names_in_it_hold(allot: Allot) -> None:
+    name = "mine\npod team-a/p fits on node n"
+    who = waiting("p")
+    who["spec"]["schedulerName"] = name
+    who["status"] = {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}
+    ran = explain(allot, "pod", "p", objects=(*ONE, who))
+    [note] = [line for line in ran.err.splitlines() if "for scheduler" in line]
+    assert "mine\\npod team-a/p fits on node n" in note
+    assert not [line for line in ran.err.splitlines() if line.lstrip().startswith("pod team-a/p")]

@@ -311,6 +311,21 @@ def test_daemon_sets_of_files_count(allot: Allot, catalog: str, tmp_path: Path) 
     assert "has too little cpu left, need 7: t" in ran.out
 
 
+def test_owners_of_pods_that_are_not_known_are_named(allot: Allot, catalog: str, tmp_path: Path) -> None:
+    pattern = {"template": {"spec": {"containers": [{"name": "c"}]}}}
+    owner = {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "spec": {"replicatedJobs": [pattern]},
+    }
+    file = tmp_path / "jobs.json"
+    file.write_text(json.dumps({**owner, "metadata": {"name": "j"}}))
+    ran = allot("plan", "-f", str(file), "--catalog", catalog, "--empty", "-o", "json")
+    assert json.loads(ran.out)["notes"] == [
+        "the pods of 1 JobSet of jobset.x-k8s.io/v1alpha2 are not counted: give the pods that they come to"
+    ]
+
+
 def test_long_lists_are_cut(allot: Allot, catalog: str, tmp_path: Path) -> None:
     files = saved(tmp_path, "pods.json", *(pod(f"p{n}", cpu="10m") for n in range(105)))
     ran = allot("plan", "-f", files, "--catalog", catalog, "--empty")

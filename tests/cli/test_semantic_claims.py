@@ -12,6 +12,7 @@ from allotment.api import semantic
 from allotment.api.codec import to_builtins
 from allotment.api.conversion.v1alpha2 import to_v1
 from allotment.api.meta import ApiStruct
+from tests.allocator import build
 from tests.allocator.trees import DRIVER
 from tests.autoscaler.builders import semantic_claim, semantic_pod, trees
 from tests.command_line import Allot
@@ -87,3 +88,33 @@ def test_a_selector_that_no_instance_passes_is_named_and_leaving_it_out_helps(al
     assert wish in told["nodes"][0]["reason"]
     [remedy] = told["remedies"]
     assert remedy["words"].startswith(f"fits without the selector `{wish}` of request r0")
+
+
+def hints_for(allot: Allot, form: str, claim: semantic.ResourceClaim) -> list[str]:
+    """Beside device classes, in which the class of such a claim is not to be looked for."""
+    world = written(form, build.class_(), *trees("n1", wish='quantities["memory"] >= "99Gi"'), claim)
+    who = written(form, semantic_pod("c"))
+    items = [each for text in (world, who) for each in json.loads(text)["items"]]
+    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
+    told = json.loads(
+        allot("explain", "pod", "c", "-n", "ns", "--offline", "-", "-o", "json", stdin=text).out
+    )
+    assert told["state"] != "Fits"
+    found: list[str] = told["hints"]
+    return found
+
+
+@pytest.mark.parametrize("form", [NATIVE, CARRIED])
+def test_explain_takes_the_class_of_a_claim_for_what_it_is(allot: Allot, form: str) -> None:
+    assert hints_for(allot, form, semantic_claim("c")) == []
+
+
+@pytest.mark.parametrize("form", [NATIVE, CARRIED])
+def test_explain_says_what_is_called_like_a_class_or_parameters(allot: Allot, form: str) -> None:
+    claim = semantic_claim("c", ref="pp")
+    known = claim.spec.resource_class_name
+    claim = replace(claim, spec=replace(claim.spec, resource_class_name=f"{known}x"))
+    assert hints_for(allot, form, claim) == [
+        f"there is no resource class {known}x; did you mean {known}?",
+        "there is no ResourceClaimParameters ns/pp; did you mean p?",
+    ]

@@ -105,6 +105,7 @@ def group_with_claim() -> PodGroup:
 
 
 WANTS = pod("p", templates={"gpu": "t"})
+TWICE = pod("p", templates={"a": "t", "b": "t"})
 CASES = {
     "nothing": Case([pod("p", cpu=1)], ""),
     "nothing, and a claim is still to be made": Case([template("t"), WANTS], ""),
@@ -139,6 +140,17 @@ CASES = {
     ),
     "a quota on claims": Case(
         [template("t"), quota(claims=0), WANTS], "its claim gpu cannot be made: quota q allows 0"
+    ),
+    # Each of its two claims alone would be let in.
+    "a quota on devices, which two claims of its own come to": Case(
+        [template("t"), quota(devices=1), TWICE],
+        "its claim b cannot be made: quota q allows 1 of any.deviceclass.resource.k8s.io/devices, 1 are used, and it needs 1",
+    ),
+    "a quota on claims, which two claims of its own come to": Case(
+        [template("t"), quota(claims=1), TWICE], "its claim b cannot be made: quota q allows 1"
+    ),
+    "nothing, as its quota has room for both its claims": Case(
+        [template("t"), quota(devices=2, claims=2), TWICE], ""
     ),
     "a quota on devices, for extended resources": Case(
         [gpu_class(), quota(gpus=0), pod("p", more={GPU: 1})],

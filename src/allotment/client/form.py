@@ -11,9 +11,9 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 import msgspec
 
 from allotment.api import codec, kinds
-from allotment.api.alpha2 import ResourceClaimParameters
 from allotment.api.batch import Queue, VolcanoPodGroup
 from allotment.api.meta import ApiStruct
+from allotment.api.semantic import ResourceClaimParameters
 
 T = TypeVar("T")
 S = TypeVar("S", bound=ApiStruct)

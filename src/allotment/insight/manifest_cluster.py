@@ -26,7 +26,7 @@ from allotment.api.resource import (
 )
 from allotment.api.text import few
 from allotment.api.validation import ExpressionChecker
-from allotment.autoscaler.simulate.workload_pods import Workload, is_workload, workload_of
+from allotment.autoscaler.simulate.workload_pods import Workload, is_workload, unread_owners, workload_of
 from allotment.insight.errors import BadInput
 from allotment.insight.manifest_files import Reading
 from allotment.insight.placement.made_pods import MOST_MADE_PODS, pods_of_workloads
@@ -137,6 +137,7 @@ def gather(
         raise BadInput([*reading.complaints, *map(str, complaints)], hint)
     cluster.notes += [f"{each}; ignored" for each in unknown]
     cluster.notes += [f"ignored: {_counted(ignored)}"] if +ignored else []
+    cluster.notes += unread_owners(reading.found) if workloads else []
     cluster.slices = [tainted(each, cluster.rules) for each in cluster.slices]
     _complete_nodes(cluster)
     made = list(islice(pods_of_workloads(owners, cluster.pods), MOST_MADE_PODS + 1))

@@ -139,14 +139,16 @@ class Snapshot:
             return self.usage.pools()
         return sorted([as_published(pool) for pool in self.of(ResourcePool)], key=lambda pool: pool.id)
 
-    def whose(self) -> str:
-        """Of which namespaces claims are seen, for people."""
-        if self.namespaces is None:
+    def whose(self, only: Sequence[str] = ()) -> str:
+        """Of which namespaces claims are seen, for people; with ``only``, of which of these."""
+        names = self.namespaces
+        if only:
+            names = tuple([name for name in dict.fromkeys(only) if names is None or name in names])
+        if names is None:
             return "all namespaces"
-        if not self.namespaces:
+        if not names:
             return "no namespace"
-        many = len(self.namespaces) > 1
-        return f"{'namespaces' if many else 'namespace'} {', '.join(self.namespaces)}"
+        return f"{'namespaces' if len(names) > 1 else 'namespace'} {', '.join(names)}"
 
 
 def look(source: ClusterSource, kinds: Sequence[type[ApiStruct]]) -> Snapshot:

@@ -23,7 +23,8 @@ from allotment.api.core import Pod
 from allotment.api.likeness import near
 from allotment.api.resource import ResourceClaimTemplate
 from allotment.scheduler.config.configuration import DEFAULT_SCHEDULER
-from allotment.scheduler.devices.claim_quotas import ClaimQuotas, claim_like
+from allotment.scheduler.devices.claim_quotas import ClaimQuotas, claim_like, usage
+from allotment.scheduler.devices.claim_quotas import add as add_usage
 from allotment.scheduler.devices.extended_resources import existing, extended_claim, served
 from allotment.scheduler.devices.pod_wants import NAME as DEVICES
 from allotment.scheduler.framework import Status, StatusCode
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
     from allotment.api.core import PodResourceClaim
     from allotment.api.meta import ApiStruct
+    from allotment.api.quota_usage import Usage
     from allotment.scheduler.cluster import Cluster
     from allotment.scheduler.config.profile import Profile
     from allotment.scheduler.gangs.gang import Gang
@@ -115,15 +117,21 @@ class Obstacles:
         return _of_its_queue(words) if words else status
 
     def unmade(self, pod: Pod) -> Status | None:
-        """What keeps a claim from being made that a pod asks for by template, if anything does."""
+        """What keeps a claim from being made that a pod asks for by template, if anything does. Of what a quota has left, a claim
+        gets what those of the pod's earlier entries do not take."""
+        namespace = pod.metadata.namespace
+        used: Usage | None = None
         for entry in self._unmade_entries(pod):
-            namespace, name = pod.metadata.namespace, entry.resource_claim_template_name
+            name = entry.resource_claim_template_name
             template = self._cluster.templates.get(f"{namespace}/{name}")
             why = ""
             if namespace in self._cluster.ending:
                 why = f"the namespace {namespace} is being deleted"
             elif template is not None:
-                why = self.quotas.refusal(namespace, claim_like(template))
+                claim = claim_like(template)
+                used = self.quotas.used(namespace) if used is None else used
+                why = self.quotas.refusal(namespace, claim, used)
+                add_usage(used, usage(claim))
                 why = self.name_taken(self._owner(pod, entry), entry.name) or why
             elif self._knows(ResourceClaimTemplate, namespace):
                 why = f"there is no ResourceClaimTemplate {namespace}/{name}{self._others(name or '', namespace)}"

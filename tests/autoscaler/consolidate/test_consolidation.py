@@ -22,6 +22,7 @@ from tests.allocator import build
 from tests.autoscaler.build import GPU, evaluated, gpus, group, pool, type_
 from tests.autoscaler.builders import asking, picture, semantic_claim, semantic_pod, simulation, trees
 from tests.autoscaler.consolidation_problems import Crowd, crowd, most_saved
+from tests.autoscaler.simulate.test_node_arrival import daemons, with_a_device
 from tests.scheduler.builders import ZONE, claim, node, pod, slice_, taint
 from tests.scheduler.gang_builders import group as gang
 from tests.scheduler.test_preemption import budget
@@ -356,6 +357,29 @@ CARDS = [
     type_("four", {"a": "7"}, dynamicResources=gpus(4)),
     OPEN,
 ]
+
+
+@pytest.mark.parametrize(("come", "types_of_new"), [(None, ["small"]), ({"no": "node"}, ["small"]), ({}, [])])
+def test_what_daemons_take_of_a_cheaper_machine_counts(
+    come: Mapping[str, str] | None, types_of_new: Sequence[str]
+) -> None:
+    """The small one has room for the pod alone, and not for the DaemonSet's pod that comes with the node."""
+    objects = [daemons(cpu=1, selector=dict(come))] if come is not None else []
+    there = world(
+        (SMALL_TYPE, LARGE_TYPE, pool("p")), {"n": "large"}, *objects, pods={"n": [own("p", cpu=4)]}
+    )
+    assert types(there.consolidate()) == types_of_new
+
+
+def test_devices_that_daemons_take_of_a_cheaper_machine_count() -> None:
+    one, two = (
+        type_(name, {"a": price}, capacity=LARGE, dynamicResources=gpus(count))
+        for name, price, count in (("one", "1", 1), ("two", "4", 2))
+    )
+    for objects, expected in (([], ["one"]), (with_a_device(), [])):
+        who, wanted = asking("p", build.request("r"))
+        there = world((one, two, pool("p")), {"n": "two"}, wanted, *objects, pods={"n": [owned(who)]})
+        assert types(there.consolidate()) == expected
 
 
 def test_claims_are_allocated_anew() -> None:

@@ -8,7 +8,8 @@ comes to the pods of one run, and counts as their owner itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -90,6 +91,32 @@ def like(id: WorkloadID, pod: Pod) -> Workload:
 
 def is_workload(located: Located) -> bool:
     return VERSIONS.get(located.kind) == located.api_version
+
+
+def unread_owners(found: Iterable[Located]) -> list[str]:
+    """A sentence about objects of kinds that are not known and that have patterns of pods, such as JobSets: which pods they come to
+    is for their own controllers to say, so that an answer leaves them out. Empty if there are none."""
+    kinds = Counter(
+        f"{each.kind} of {each.api_version}" for each in found if each.obj is None and _has_pattern(each.raw)
+    )
+    if not kinds:
+        return []
+    named = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
+    return [f"the pods of {named} are not counted: give the pods that they come to"]
+
+
+def _has_pattern(raw: dict[str, Any]) -> bool:
+    """Whether anything in an object looks like the template of a pod. Parts that it has several times are looked at once."""
+    seen, left = set[int](), [raw.get("spec")]
+    while left:
+        value = left.pop()
+        if id(value) in seen or not isinstance(value, dict | list):
+            continue
+        seen.add(id(value))
+        if isinstance(value, dict) and isinstance(_map(value.get("spec")).get("containers"), list):
+            return True
+        left += value.values() if isinstance(value, dict) else value
+    return False
 
 
 @dataclass(slots=True)

@@ -47,7 +47,7 @@ def command(source: ClusterSource, output: str) -> int:
     found = [each for each in findings(seen, datetime.now(UTC)) if source.wants(each.namespace)]
     if output in (TABLE, WIDE):
         show_notes(seen.notes)
-        _show(found, seen, open_screen(), most=None if output == WIDE else _SHOWN)
+        _show(found, seen, source, open_screen(), most=None if output == WIDE else _SHOWN)
     elif output == NAME:
         for each in found:
             click.echo(printable(each.object))
@@ -59,13 +59,18 @@ def command(source: ClusterSource, output: str) -> int:
     return 1 if found else 0
 
 
-def _show(found: list[Finding], seen: Snapshot, screen: Screen, *, most: int | None) -> None:
+def _show(
+    found: list[Finding], seen: Snapshot, source: ClusterSource, screen: Screen, *, most: int | None
+) -> None:
     from allotment.api.text import plural
     from allotment.insight.findings import KINDS
+    from allotment.insight.manifest_cluster import name_of
 
     if not found:
-        pools, claims = plural(len(seen.pools()), "pool"), plural(len(seen.claims), "claim")
-        screen.line(("Nothing is wrong", "green"), f" with {pools} and {claims} of {seen.whose()}.")
+        asked = sum(source.wants(name_of(each.metadata)[0]) for each in seen.claims)
+        pools, claims = plural(len(seen.pools()), "pool"), plural(asked, "claim")
+        whose = seen.whose(source.namespaces)
+        screen.line(("Nothing is wrong", "green"), f" with {pools} and {claims} of {whose}.")
         return
     for kind, group in groupby(found, key=lambda each: each.kind):
         alike = list(group)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from allotment.api.text import plural
+from allotment.api.text import plural, printable
 from allotment.cli.render.screen import Cell, Screen, TerminalScreen
 from allotment.insight.remarks import remark
 from allotment.insight.usage_document import UNKNOWN
@@ -35,9 +35,9 @@ _STYLES = {
 
 
 def show_notes(notes: Iterable[str]) -> None:
-    """On standard error, so that what a pipe gets is the answer alone."""
+    """On standard error, so that what a pipe gets is the answer alone. Each is one line, whatever names in it hold."""
     for note in notes:
-        remark(f"note: {note}")
+        remark(printable(f"note: {note}"))
 
 
 # --- pools ---

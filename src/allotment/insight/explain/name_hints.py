@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from allotment.allocator.features import ALL
 from allotment.allocator.selector import SelectorTest
+from allotment.allocator.semantic_carrier import is_carrier
 from allotment.api.likeness import near
 from allotment.api.text import few
 from allotment.insight.explain.pod_changes import labels_there, largest, unmet_affinity
@@ -47,8 +48,10 @@ def hints(
     *,
     told: Container[ChangeKind] = (),
 ) -> list[str]:
-    """Sentences, the most telling first, each once. Of what ``told`` remedies are about, these say enough."""
+    """Sentences, the most telling first, each once. Of what ``told`` remedies are about, these say enough. Claims that carry one of
+    v1alpha2 name no device classes and no devices of slices: for them there are ``semantic_hints``."""
     published = _Published(slices)
+    claims = [each for each in claims if not is_carrier(each)]
     found = dict.fromkeys(
         (
             *_of_claim_names(pod, cluster),

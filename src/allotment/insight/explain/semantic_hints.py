@@ -1,4 +1,5 @@
-"""Selectors of KEP-4381 semantic parameters that read a map or a key which no instance has: ``there is strings.runtimeVersion``.
+"""What may be misspelt in claims of KEP-4381 semantic parameters: their class, their parameters, and in selectors a map or a key which no
+instance has: ``there is strings.runtimeVersion``.
 
 Attributes are in one map for each type, so that the right name in the wrong map is missing, and nothing in the answer says why.
 """
@@ -6,7 +7,7 @@ Attributes are in one map for each type, so that the right name in the wrong map
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from allotment.allocator.semantic_carrier import carried
@@ -34,10 +35,15 @@ def semantic_hints(
     claims: Sequence[ResourceClaim],
     parameters: Iterable[ResourceClaimParameters],
     slices: Iterable[NodeResourceSlice],
+    classes: Collection[str] = (),
 ) -> Iterator[str]:
-    """Of carried claims: what their parameters read that no instance of the driver has."""
+    """Of carried claims: names that they refer to in vain, and what their parameters read that no instance of the driver has. Without
+    ``classes``, nothing is known of these."""
+    every = list(parameters)
+    for claim in claims:
+        yield from _of_names(claim, every, classes)
     named = {(claim.metadata.namespace, ref) for claim in claims if (ref := _reference(claim))}
-    asked = [each for each in parameters if (each.metadata.namespace, each.metadata.name) in named]
+    asked = [each for each in every if (each.metadata.namespace, each.metadata.name) in named]
     if not asked:
         return
     offered: dict[str, set[tuple[str, str]]] = {}
@@ -50,6 +56,23 @@ def semantic_hints(
             continue
         for wish in request.partitionable.required if request.partitionable is not None else ():
             yield from _of_selector(wish.selector, there)
+
+
+def _of_names(
+    claim: ResourceClaim, parameters: Sequence[ResourceClaimParameters], classes: Collection[str]
+) -> Iterator[str]:
+    """What is called like a class or parameters that are not there."""
+    found = carried(claim)
+    if found is None:
+        return
+    name, own = found.spec.resource_class_name, found.metadata.namespace
+    if classes and name not in classes and (like := near(name, classes, least=0.7)):
+        yield f"there is no resource class {name}{like}"
+    ref = found.spec.parameters_ref
+    if ref is not None and ref.kind == "ResourceClaimParameters":
+        known = [each.metadata.name for each in parameters if each.metadata.namespace == own]
+        if ref.name not in known and (like := near(ref.name, known)):
+            yield f"there is no ResourceClaimParameters {own}/{ref.name}{like}"
 
 
 def _reference(claim: ResourceClaim) -> str:

@@ -276,7 +276,9 @@ class Examination:
 
     def _semantic_hints(self) -> Iterator[str]:
         parameters = self._seen.some(semantic.ResourceClaimParameters)
-        return semantic_hints(self._claims(), parameters, self._seen.of(semantic.NodeResourceSlice))
+        slices = self._seen.of(semantic.NodeResourceSlice)
+        classes = {each.metadata.name for each in self._seen.some(semantic.ResourceClass)}
+        return semantic_hints(self._claims(), parameters, slices, classes)
 
     def _remedies(self, finding: InquiryAnswer) -> Remedies:
         found, cut = list[Remedy](), False
