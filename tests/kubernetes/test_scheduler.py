@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from tests.builders.plain import deployment, device_class, node, pod, resource_slice
 from tests.contract.api import Api
 from tests.contract.embedded import Embedded
-from tests.contract.objects import deployment, device_class, node, pod, resource_slice
 from tests.corpus import unavailable
 from tests.kubernetes.components import complaints, components
 from tests.kubernetes.control_plane import Absent

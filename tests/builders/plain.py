@@ -1,4 +1,4 @@
-"""Objects that the contract's tests write, each as small as its kind allows."""
+"""Objects as clients write them, JSON with no more than their kind asks for or a test says."""
 
 from __future__ import annotations
 
