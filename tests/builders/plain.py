@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 Obj = dict[str, Any]
+RESOURCE = "resource.k8s.io/v1"
 
 
 def configmap(name: str, /, labels: dict[str, str] | None = None, **data: Any) -> Obj:
@@ -14,25 +16,89 @@ def configmap(name: str, /, labels: dict[str, str] | None = None, **data: Any) -
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data}
 
 
-def pod(name: str, /, labels: dict[str, str] | None = None, **spec: Any) -> Obj:
-    containers = [{"name": "main", "image": "example.com/main:1"}]
-    meta: Obj = {"name": name, "labels": labels or {}}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"containers": containers, **spec}}
+def made(api_version: str, kind: str, name: str, /, namespace: str = "", meta: Obj | None = None) -> Obj:
+    """The head of an object. ``meta`` has further fields of its metadata."""
+    where = {"namespace": namespace} if namespace else {}
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name, **where, **(meta or {})}}
 
 
-def node(name: str, /, **status: Any) -> Obj:
-    made: Obj = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}
-    return {**made, "status": status} if status else made
+def pod(
+    name: str,
+    /,
+    labels: dict[str, str] | None = None,
+    *,
+    namespace: str = "",
+    image: str = "example.com/main:1",
+    claims: Iterable[str] = (),
+    templates: Iterable[str] = (),
+    status: Obj | None = None,
+    meta: Obj | None = None,
+    **spec: Any,
+) -> Obj:
+    """A pod of one container. It has an entry of the same name for each of its claims and templates of claims."""
+    entries = [{"name": each, "resourceClaimName": each} for each in claims]
+    entries += [{"name": each, "resourceClaimTemplateName": each} for each in templates]
+    body: Obj = {"containers": [{"name": "main", "image": image}]}
+    if entries:
+        body["resourceClaims"] = entries
+    found = made("v1", "Pod", name, namespace, _with_labels(labels, meta)) | {"spec": {**body, **spec}}
+    return found if status is None else {**found, "status": status}
 
 
-def claim(name: str, /, device_class: str = "gpu.example.com", **request: Any) -> Obj:
-    exactly = {"deviceClassName": device_class, **request}
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceClaim",
-        "metadata": {"name": name},
-        "spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}},
-    }
+def _with_labels(labels: dict[str, str] | None, meta: Obj | None) -> Obj:
+    return {**({} if labels is None else {"labels": labels}), **(meta or {})}
+
+
+def node(
+    name: str,
+    /,
+    labels: dict[str, str] | None = None,
+    *,
+    spec: Obj | None = None,
+    meta: Obj | None = None,
+    **status: Any,
+) -> Obj:
+    found = made("v1", "Node", name, meta=_with_labels(labels, meta))
+    if spec is not None:
+        found["spec"] = spec
+    return {**found, "status": status} if status else found
+
+
+def claim(
+    name: str,
+    /,
+    device_class: str = "gpu.example.com",
+    *,
+    request: str = "gpu",
+    namespace: str = "",
+    meta: Obj | None = None,
+    status: Obj | None = None,
+    **exactly: Any,
+) -> Obj:
+    """A claim of one request. Anything else is a field of what it asks for exactly."""
+    spec = claim_spec(device_class, request=request, **exactly)
+    found = made(RESOURCE, "ResourceClaim", name, namespace, meta) | {"spec": spec}
+    return found if status is None else {**found, "status": status}
+
+
+def claim_template(
+    name: str,
+    /,
+    device_class: str = "gpu.example.com",
+    *,
+    request: str = "gpu",
+    namespace: str = "",
+    **exactly: Any,
+) -> Obj:
+    """A template of such claims."""
+    spec = {"spec": claim_spec(device_class, request=request, **exactly)}
+    return made(RESOURCE, "ResourceClaimTemplate", name, namespace) | {"spec": spec}
+
+
+def claim_spec(device_class: str = "gpu.example.com", /, *, request: str = "gpu", **exactly: Any) -> Obj:
+    """The spec of a claim of one request."""
+    wanted = {"deviceClassName": device_class, **exactly}
+    return {"devices": {"requests": [{"name": request, "exactly": wanted}]}}
 
 
 def allocated(pool: str, device: str) -> Obj:
@@ -42,11 +108,8 @@ def allocated(pool: str, device: str) -> Obj:
 
 
 def device_class(name: str, /, expression: str = 'device.driver == "gpu.example.com"') -> Obj:
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "DeviceClass",
-        "metadata": {"name": name},
-        "spec": {"selectors": [{"cel": {"expression": expression}}]},
+    return made(RESOURCE, "DeviceClass", name) | {
+        "spec": {"selectors": [{"cel": {"expression": expression}}]}
     }
 
 
