@@ -14,8 +14,8 @@ from allotment.scheduler.core import Scheduler
 from allotment.scheduler.event import Changed, Done, Event, Failed, Tick, Turn, WriteFailure
 from allotment.scheduler.event_log import BrokenLog, EventLog, ReplayDifference, record, replay
 from allotment.scheduler.instruction import Bind, Instruction
+from tests.builders.typed import node, pod
 from tests.checkout import CHECKOUT
-from tests.scheduler.builders import node, pod
 from tests.scheduler.walk import CONFIGURATION, Walk
 
 
