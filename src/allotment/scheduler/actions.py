@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from allotment.scheduler.absence import Absence, claims_of, freed_by, without
@@ -29,7 +30,7 @@ from allotment.scheduler.disruption_mode import each_alone, only_together
 from allotment.scheduler.gang import gang_of
 from allotment.scheduler.node import PODS
 from allotment.scheduler.pod import VOLCANO
-from allotment.scheduler.queues import QUEUE, Queues, add, demand_of, guaranteed, queue_of
+from allotment.scheduler.queues import QUEUE, Queues, add, demand_of, guaranteed, open_ended, queue_of
 
 if TYPE_CHECKING:
     from allotment.scheduler.cluster import Cluster
@@ -116,10 +117,17 @@ class Actions:
         if words:
             closed = bool(self.queues.closed(gang.queue))
             return Refusal(f"gang {gang.name}: {words}", frozenset((QUEUE,)), resolvable=not closed)
-        placed = self._session.place(gang, some, need, now, jointly=jointly)
+        veto = partial(self._exceeds, gang) if any(open_ended(pod, self._cluster) for pod in some) else None
+        placed = self._session.place(gang, some, need, now, jointly=jointly, veto=veto)
         if isinstance(placed, Refusal) and len(some) < len(pods):  # others of its pods might do
             return replace(placed, plugins=placed.plugins | {QUEUE})
         return placed
+
+    def _exceeds(self, gang: Gang, placed: Placement) -> Refusal | None:
+        """Whether a queue has more than it may, now that it is known which devices a pod's claims got."""
+        demand = demand_of([placed.cycle.pod], self._cluster)
+        words = self.queues.exceeded(gang.queue, [name for name, amount in demand.items() if amount])
+        return Refusal(words, frozenset((QUEUE,))) if words else None
 
     def _within_quota(self, gang: Gang, pods: Sequence[PodInfo], need: Need) -> tuple[Sequence[PodInfo], str]:
         """The pods that the queue may take, as many as needed at least; or why not."""
@@ -223,9 +231,10 @@ class Actions:
         for unit in sorted(units, key=lambda unit: unit.rank, reverse=True):
             name = queue_of(unit.pods[0].pod, self._cluster)
             freed, left = demand_of(unit.pods, self._cluster), over[name]
-            least = guaranteed(self._cluster.queues.get(name))
             spared = any(
-                freed.get(r) and used[name].get(r, 0) - freed[r] < amount for r, amount in least.items()
+                freed.get(r) and self._under(each, used, r) - freed[r] < amount
+                for each in self._cluster.queue_tree.path(name)
+                for r, amount in guaranteed(self._cluster.queues.get(each)).items()
             )
             if not spared and any(left[r] >= amount > 0 for r, amount in freed.items() if r in left):
                 add(left, {r: amount for r, amount in freed.items() if r in left}, -1)
@@ -233,6 +242,10 @@ class Actions:
                 chosen.append(unit)
         kept = {unit.group for unit in units if unit not in chosen}
         return [unit for unit in chosen if not unit.core or unit.group not in kept]
+
+    def _under(self, name: str, used: dict[str, Amounts], resource: str) -> int:
+        """What a queue and those below it use."""
+        return sum(used.get(each, {}).get(resource, 0) for each in self._cluster.queue_tree.below(name))
 
     # --- who may go ---
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from allotment.scheduler.gang import Gang, Need
     from allotment.scheduler.node import NodeInfo
     from allotment.scheduler.pod import PodInfo
+    from allotment.scheduler.statement import Veto
 
 STEPS = 100_000
 MOST_NODES = 256
@@ -57,16 +58,23 @@ class Session:
         self._placer = placer
 
     def place(
-        self, gang: Gang, pods: Sequence[PodInfo], need: Need, now: float, *, jointly: bool = True
+        self,
+        gang: Gang,
+        pods: Sequence[PodInfo],
+        need: Need,
+        now: float,
+        *,
+        jointly: bool = True,
+        veto: Veto | None = None,
     ) -> list[Placement] | Refusal:
         """Places as many of the pods as is needed, and as many more as fit; or none, and says why. ``jointly``: with the joint
-        search, where one after another does not work."""
+        search, where one after another does not work. ``veto``: what must not be said against a placement."""
         if not need.met_by(pods):
             return Refusal(f"gang {gang.name}: {len(pods)} pods are not enough", frozenset((GANG,)))
         refusals: list[Refusal] = []
         budget, gave_up = MOST_PLACED, False
         for domain in self._domains(gang):
-            statement = Statement(self._placer)
+            statement = Statement(self._placer, veto)
             trial = _Trial(self._cluster, self._placer, statement, domain.names, now, budget)
             with statement:
                 refusal = trial.one_by_one(pods)
