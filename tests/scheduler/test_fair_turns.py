@@ -22,6 +22,7 @@ from allotment.scheduler.fair_order import FairOrder
 from allotment.scheduler.pod import PodInfo
 from allotment.scheduler.queue import QueueEntry, Rank
 from tests.allocator import build
+from tests.scheduler import storage
 from tests.scheduler.builders import claim, node, pod, slice_
 from tests.scheduler.gang_builders import gpu_node, group, members, nodes_of, world
 from tests.scheduler.world import Seat, World, settle
@@ -112,6 +113,22 @@ def test_pods_of_a_shape_that_is_known_to_be_expensive_go_behind() -> None:
     )
     seat.catch_up()
     assert steps_until_placed(seat, "simple") <= 3 * TURN
+
+
+def test_a_pod_with_many_volumes_is_charged_for_them_on_every_node() -> None:
+    made = World(
+        storage.kind(),
+        *[node(f"n{number}") for number in range(20)],
+        *[storage.volume(f"v{number:02}") for number in range(40)],
+        *[storage.claim(f"c{number}") for number in range(48)],
+        storage.pod("greedy", *[f"c{number}" for number in range(48)]),
+    )
+    seat = Seat(made, validates=False)
+    seat.catch_up()
+    while seat.turn():
+        pass
+    assert not nodes_of(made)
+    assert seat.core.steps >= 20 * (1 + 48 // 16)
 
 
 def test_simple_pods_do_not_starve_an_expensive_one() -> None:

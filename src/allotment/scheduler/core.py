@@ -366,7 +366,7 @@ class Scheduler:
             self.paused = False
         except Paused:
             self.paused = True
-        steps, entry.again = effort.spent + 1, effort.spent - effort.searched
+        steps, entry.again = effort.spent + effort.beside + 1, effort.spent - effort.searched
         effort.begin()
         self.steps += steps
         given_up = self.paused and entry.spent + steps > MOST_STEPS

@@ -14,8 +14,12 @@ _NODES = frozenset(("NodeAffinity", "DynamicResources"))
 """The plugins that hear of new nodes, and of claims that are free to be had elsewhere."""
 _SHOWN = 3
 """Values that are told of many."""
-_VALUE = re.compile(r"""(?<![\w.-])[0-9]+(?:\.[0-9]+)?(?:[kMGTPE]i?|m)?(?![\w.-])|(?<=\()[^()]*(?=\)$)""")
-"""An amount by itself, or what was read of a device, which ends a reason in brackets."""
+_VALUE = re.compile(
+    r"""(?<==)[\w.-]+(?=:No(?:Schedule|Execute)\b)"""
+    r"""|(?<![\w.-])[0-9]+(?:\.[0-9]+)?(?:[kMGTPE]i?|m)?(?![\w.-])"""
+    r"""|(?<=\()[^()]*(?=\)$)"""
+)
+"""The value of a taint, an amount by itself, or what was read of a device, which ends a reason in brackets."""
 _SINGULAR = (
     ("have ", "has "),
     ("are ", "is "),

@@ -22,10 +22,16 @@ from typing import TYPE_CHECKING
 from allotment.allocator.ledger import Holding, Ledger, holding
 from allotment.allocator.request import full_name
 from allotment.allocator.semantic_carrier import is_carrier
+from allotment.scheduler.change_log import ChangeLog
 
 if TYPE_CHECKING:
     from allotment.allocator.pool import DeviceID
-    from allotment.api.resource import AllocationResult, ResourceClaim, ResourceClaimConsumerReference
+    from allotment.api.resource import (
+        AllocationResult,
+        DeviceAllocationResult,
+        ResourceClaim,
+        ResourceClaimConsumerReference,
+    )
 
 MAX_CONSUMERS = 256
 
@@ -47,6 +53,7 @@ class Claims:
         self, ledger: Ledger, holds: Callable[[ResourceClaim], tuple[Holding, ...] | None] | None = None
     ) -> None:
         self.ledger = ledger
+        self.log = ChangeLog()  # claims that came, went, or got other devices
         self.objects: dict[str, ResourceClaim] = {}
         self.flights: dict[str, Flight] = {}
         self.disputed: dict[str, tuple[Holding, ...]] = {}  # what such a claim should hold
@@ -66,6 +73,8 @@ class Claims:
         self._file(key, before, new)
         had = before.status.allocation if before is not None else None
         has = new.status.allocation if new is not None else None
+        if before is None or new is None or _devices(had) != _devices(has):
+            self.log.note(key)
         if new is None:
             self.objects.pop(key, None)
             self.flights.pop(key, None)
@@ -144,6 +153,7 @@ class Claims:
             return
         if not flight.users or uid == flight.author:
             del self.flights[key]
+            self.log.note(key)
             self._enter(key)
 
     # --- questions ---
@@ -294,6 +304,10 @@ class Claims:
             for owner in claim.metadata.owner_references:
                 owned.setdefault(owner.uid, set()).add(key)
         assert owned == {uid: set(keys) for uid, keys in self.owned.items()}, "claims by owner"
+
+
+def _devices(allocation: AllocationResult | None) -> DeviceAllocationResult | None:
+    return allocation.devices if allocation is not None else None
 
 
 def _confirms(flight: Flight, shown: ResourceClaim) -> bool:

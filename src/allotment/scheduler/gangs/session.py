@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from allotment.api.resource import AllocationResult, ResourceClaim
     from allotment.scheduler.cluster import Cluster
     from allotment.scheduler.gangs.gang import Gang, GangNeed
+    from allotment.scheduler.gangs.statement import Veto
     from allotment.scheduler.node import NodeInfo
     from allotment.scheduler.pod import PodInfo
 
@@ -57,16 +58,23 @@ class Session:
         self._placer = placer
 
     def place(
-        self, gang: Gang, pods: Sequence[PodInfo], need: GangNeed, now: float, *, jointly: bool = True
+        self,
+        gang: Gang,
+        pods: Sequence[PodInfo],
+        need: GangNeed,
+        now: float,
+        *,
+        jointly: bool = True,
+        veto: Veto | None = None,
     ) -> list[Placement] | NoNode:
         """Places as many of the pods as is needed, and as many more as fit; or none, and says why. ``jointly``: with the joint
-        search, where one after another does not work."""
+        search, where one after another does not work. ``veto``: what must not be said against a placement."""
         if not need.met_by(pods):
             return NoNode(f"gang {gang.name}: {len(pods)} pods are not enough", frozenset((GANG,)))
         refusals: list[NoNode] = []
         budget, gave_up = MOST_PLACED, False
         for domain in self._domains(gang):
-            statement = Statement(self._placer)
+            statement = Statement(self._placer, veto)
             trial = _Trial(self._cluster, self._placer, statement, domain.names, now, budget)
             with statement:
                 refusal = trial.one_by_one(pods)

@@ -76,7 +76,7 @@ def places_of(volumes: PodVolumes, storage: Storage) -> Places:
         for label in LABELS if volume is not None else ():
             assert volume is not None
             value = volume.pv.metadata.labels.get(label)
-            if value is not None:
+            if value:  # an empty one names nothing, and is passed over as by kube-scheduler
                 found[label, frozenset(value.split("__"))] = None
     return tuple(found)
 
