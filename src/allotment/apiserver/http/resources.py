@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import lru_cache, partial
+from itertools import chain
 from typing import Any, TypeVar
 
 from allotment.api.schema import schema_of
@@ -24,7 +25,6 @@ from allotment.apiserver.http.reply import (
     pretty,
     status_of,
     warning_headers,
-    whole,
 )
 from allotment.apiserver.http.request import (
     JSON,
@@ -84,6 +84,8 @@ THREADS = 2
 """That read and write large bodies in other forms than JSON, so that they leave most of the processor to others."""
 ATTEMPTS = 5
 """To prepare a large write that others overtake."""
+MAX_REWRITTEN = 4 * 1024 * 1024
+"""Bytes of a list that are put into another form as a whole: more than the largest object has."""
 _PRETTY_AGENTS = ("curl/", "Wget/", "Mozilla/")
 
 
@@ -259,9 +261,19 @@ class Resources:
     async def _list(
         self, request: Request, pieces: Iterator[Buffer], wanted: Accepted, call: Call | None = None
     ) -> Reply:
-        """A list is made as it is sent, unless it has to be whole to be put into another form."""
+        """A list is made as it is sent, unless it has to be whole to be put into another form. A long one is not, as that would
+        take everybody's time: it is sent as JSON without line breaks, whatever was asked for, which readers of YAML read as well."""
         if wanted.media_type != JSON or _pretty(request):
-            return await self._reply(request, await whole(pieces, request.pause), wanted, 200, call)
+            begun, size = [], 0
+            for piece in pieces:
+                begun.append(piece)
+                size += len(piece)
+                if size > MAX_REWRITTEN:
+                    break
+                await request.pause()
+            else:
+                return await self._reply(request, b"".join(begun), wanted, 200, call)
+            pieces = chain(begun, pieces)
         reply = Reply.made(pieces)
         if call is not None:
             reply.headers += warning_headers(call.warnings)
