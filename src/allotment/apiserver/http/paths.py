@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 from allotment.apiserver.http.metrics import Metrics
 from allotment.apiserver.http.reply import Reply
@@ -24,7 +24,7 @@ class Paths:
         metrics: Metrics,
         live: Mapping[str, Check],
         ready: Mapping[str, Check],
-        find_document: Callable[[Request], Reply | None],
+        find_document: Callable[[Request], Awaitable[Reply | None]],
     ) -> None:
         self._metrics = metrics
         self._checks = {"/healthz": live, "/livez": live, "/readyz": {**live, **ready}}
@@ -41,7 +41,7 @@ class Paths:
             return Reply.of(version())
         if path == "/metrics":
             return Reply(200, await self._metrics.text(), b"text/plain; version=0.0.4; charset=utf-8")
-        return self._find_document(request)
+        return await self._find_document(request)
 
 
 def version() -> dict[str, str]:
