@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import suppress
 from functools import lru_cache, partial
-from itertools import chain
 from typing import Any, TypeVar
 
 from allotment.api.schema import schema_of
@@ -25,6 +24,7 @@ from allotment.apiserver.http.reply import (
     pretty,
     status_of,
     warning_headers,
+    whole,
 )
 from allotment.apiserver.http.request import (
     JSON,
@@ -49,7 +49,6 @@ from allotment.apiserver.registry.deletion import (
 from allotment.apiserver.registry.forms import (
     PIECE,
     PIECE_BYTES,
-    Buffer,
     Form,
     Metadata,
     Page,
@@ -85,7 +84,7 @@ THREADS = 2
 ATTEMPTS = 5
 """To prepare a large write that others overtake."""
 MAX_REWRITTEN = 4 * 1024 * 1024
-"""Bytes of a list that are put into another form as a whole: more than the largest object has."""
+"""Bytes of objects whose list is put into another form as a whole: more than the largest object has."""
 _PRETTY_AGENTS = ("curl/", "Wget/", "Mozilla/")
 
 
@@ -233,7 +232,7 @@ class Resources:
             return Stream(_until_gone(watching, request.peer), watching.close)
         await self._read_ahead(request, served, target.namespace, options)
         page = self._registry.reads.list(served, target.namespace, options)
-        return await self._list(request, form.many(page), wanted)
+        return await self._list(request, page, form, wanted)
 
     async def _read_ahead(
         self, request: Request, served: Served, namespace: str, options: ListOptions
@@ -259,21 +258,13 @@ class Resources:
         return Table(served, wanted.version, what, self._now), wanted
 
     async def _list(
-        self, request: Request, pieces: Iterator[Buffer], wanted: Accepted, call: Call | None = None
+        self, request: Request, page: Page, form: Form, wanted: Accepted, call: Call | None = None
     ) -> Reply:
         """A list is made as it is sent, unless it has to be whole to be put into another form. A long one is not, as that would
         take everybody's time: it is sent as JSON without line breaks, whatever was asked for, which readers of YAML read as well."""
-        if wanted.media_type != JSON or _pretty(request):
-            begun, size = [], 0
-            for piece in pieces:
-                begun.append(piece)
-                size += len(piece)
-                if size > MAX_REWRITTEN:
-                    break
-                await request.pause()
-            else:
-                return await self._reply(request, b"".join(begun), wanted, 200, call)
-            pieces = chain(begun, pieces)
+        pieces = form.many(page)
+        if (wanted.media_type != JSON or _pretty(request)) and _is_short(page):
+            return await self._reply(request, await whole(pieces, request.pause), wanted, 200, call)
         reply = Reply.made(pieces)
         if call is not None:
             reply.headers += warning_headers(call.warnings)
@@ -349,7 +340,7 @@ class Resources:
                 done = 0
         records: list[Record] = list(await asyncio.gather(*(each.record() for each in written)))
         deleted = Page(records, self._registry.store.revision, page.token, page.remaining)
-        return await self._list(request, form.many(deleted), wanted, call)
+        return await self._list(request, deleted, form, wanted, call)
 
     async def _delete_call(
         self, request: Request, identity: Identity, verb: str
@@ -458,6 +449,15 @@ def attributes_of(target: Target, verb: str, identity: Identity, fields: Any = N
         name,
         fields=selected,
     )
+
+
+def _is_short(page: Page) -> bool:
+    left = MAX_REWRITTEN
+    for record in page.records:
+        left -= len(record.data)
+        if left < 0:
+            return False
+    return True
 
 
 def _match_all(selection: Selection, records: Iterable[Record]) -> None:
