@@ -16,6 +16,8 @@ from allotment.api.names import LABEL_LENGTH, SUBDOMAIN_LENGTH, label_key_proble
 
 MAX_SELECTOR_LENGTH = 64 * 1024
 """Characters of a selector that we look at."""
+MAX_REQUIREMENTS = 8_000
+"""That a selector may have: whoever asks is kept waiting for each, and others with them. Of values there may be more."""
 
 
 class SelectorError(ValueError):
@@ -161,8 +163,11 @@ def parse_labels(text: str) -> Selector:
 def parse_fields(text: str) -> Selector:
     """A field selector: ``=``, ``==`` and ``!=`` only; a backslash takes the meaning from ``\\``, ``,`` and ``=``."""
     _check_length(text)
-    requirements = []
-    for part in _split_unescaped(text):
+    requirements: list[Requirement] = []
+    parts = _split_unescaped(text)
+    if len(parts) > MAX_REQUIREMENTS:
+        raise _too_many()
+    for part in parts:
         if not part:
             continue
         for operator, test in (("!=", Test.NOT_IN), ("==", Test.IN), ("=", Test.IN)):
@@ -183,19 +188,25 @@ def _check_length(text: str) -> None:
         )
 
 
+def _too_many() -> SelectorError:
+    return SelectorError(f"the selector has too many requirements; at most {MAX_REQUIREMENTS} are understood")
+
+
 class _LabelParser:
     def __init__(self, text: str) -> None:
         self._tokens = [(sign or "", word or "") for sign, word in _TOKEN.findall(text)]
         self._at = 0
 
     def parse(self) -> Selector:
-        requirements = []
+        requirements: list[Requirement] = []
         if not self._tokens:
             return EVERYTHING
         while True:
             sign, word = self._peek()
             if not word and sign != "!":
                 raise SelectorError(f"found '{sign}', expected: !, identifier, or 'end of string'")
+            if len(requirements) == MAX_REQUIREMENTS:
+                raise _too_many()
             try:
                 requirements.append(self._requirement())
             except SelectorError as exc:

@@ -23,12 +23,15 @@ from itertools import islice
 from typing import Any, ClassVar
 
 from allotment.api.fields import MOST_ERRORS, OMITTED, REQUIRED, ErrorKind, FieldError
+from allotment.api.text import shortened
 
 MAX_TOLD = 200
 """Errors of one object that are told; the rest is counted. A body of 3 MiB can hold a hundred thousand."""
 
 MAX_VALUE, MAX_VALUES = 10_000, 100_000
 """Characters of one wrong value that are told, and of all of one object: each error may be about the whole body."""
+MAX_NAME = 1_000
+"""Characters of the object's name that are told: the longest names of any kind are shorter, and it may be what is wrong."""
 
 
 class StatusError(Exception):
@@ -218,6 +221,7 @@ def forbidden(resource: str, name: str, group: str = "", why: str = "") -> Forbi
 
 def invalid(kind: str, name: str, errors: Iterable[FieldError], group: str = "") -> Invalid:
     """The errors of an object in one message and one cause each. ``kind`` is the kind, not the plural."""
+    name = shortened(name, MAX_NAME)  # as it may be what is wrong
     causes, told, length = [], [], 0
     errors = iter(errors)
     for error in islice(errors, MAX_TOLD):

@@ -51,6 +51,7 @@ from allotment.apiserver.registry.admissions.service_account import ServiceAccou
 from allotment.apiserver.registry.admissions.service_addresses import RANGE, ServiceAddresses
 from allotment.apiserver.registry.call import WriteContext
 from allotment.apiserver.registry.catalogue import ResourceCatalogue, found_in
+from allotment.apiserver.registry.eviction import BUDGETS, note_budget
 from allotment.apiserver.registry.registry import Registry
 from allotment.apiserver.registry.reviews import reviews
 from allotment.apiserver.store.record import Key, Obj, Record
@@ -116,6 +117,7 @@ class ApiServer:
         self.registry = Registry(self.store, self.catalogue, self._admissions(), _Services(self))
         self.app = self._application()
         self.metrics.follow(self.store)
+        self.store.follow(BUDGETS, note_budget)
         await self._bring_initial()
         self._tasks.append(asyncio.create_task(self._measure_lag()))
         self._tasks += [asyncio.create_task(job.run()) for job in self._upkeep()]
