@@ -435,6 +435,16 @@ def test_a_class_is_asked_for_by_its_own_name_too(allot: Allot) -> None:
     assert run(allot, node("n"), devices("n", "a"), asking("p", 2, name)).code == 1
 
 
+def test_of_two_classes_for_one_resource_the_newer_serves_it_as_in_the_scheduler(allot: Allot) -> None:
+    old, new = served_class(), served_class()
+    old["metadata"] = {"name": "a-old", "creationTimestamp": "2026-01-01T00:00:00Z"}
+    new["metadata"] = {"name": "b-new", "creationTimestamp": "2026-02-01T00:00:00Z"}
+    ran = run(allot, node("n"), devices("n", "a"), old, new, asking("p", 1), options=("-o", "json"))
+    (made,) = json.loads(ran.out)["items"]
+    (request,) = made["spec"]["devices"]["requests"]
+    assert request["exactly"]["deviceClassName"] == "b-new"
+
+
 def test_a_device_plugin_serves_before_any_class_does(allot: Allot) -> None:
     """Nothing is claimed on its node; what pods there have is gone."""
     there = asking("there", 1)

@@ -145,7 +145,6 @@ class _Attribute:
 
     def __init__(self, name: str, derived: str | None, features: Features) -> None:
         self._name = name
-        self._expression = derived
         self._program = None
         self._broken: ClaimError | None = None
         if derived is not None:

@@ -22,6 +22,7 @@ import msgspec
 
 from allotment.api.codec import ApiError
 from allotment.api.meta import ApiStruct
+from allotment.api.patch_type import PatchType as PatchType  # who calls the client finds it here
 from allotment.api.status import Conflict, Invalid, StatusError, TooManyRequests, Unavailable, from_status
 from allotment.client.form import Form, Obj, ObjectIdentity, Plain, ResourcePath, Typed, resource_of
 from allotment.client.transport import Call, Disconnected, Reply, Transport
@@ -36,15 +37,6 @@ _ATTEMPTS = 5
 _LONGEST_WAIT = 30
 _GRACE = 30
 """Seconds that a watch may last longer than it was asked for."""
-
-
-class PatchType(Enum):
-    """How a patch is to be read; the values are media types."""
-
-    JSON = "application/json-patch+json"
-    MERGE = "application/merge-patch+json"
-    STRATEGIC = "application/strategic-merge-patch+json"
-    APPLY = "application/apply-patch+yaml"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from prometheus_client import CollectorRegistry
@@ -19,6 +20,7 @@ from allotment.client.informers import Informers
 from allotment.client.recorder import Recorder
 from allotment.client.transport import Transport
 from allotment.controllers import suite
+from allotment.daemons.event_recording import recorded
 from allotment.insight.catalogue_files import read_files
 from allotment.insight.catalogue_following import follow_files, state_of
 from allotment.scheduler.cluster import Cluster
@@ -46,6 +48,7 @@ class WantedComponents:
     catalogue: tuple[str, ...] = ()  # files with the machines to be had
     provider: str = "simulated"  # where they come from
     foreseen: Configuration = DEFAULT  # of the scheduler whose decisions plans foresee
+    record: Path | None = None  # where the scheduler records its events and instructions
 
     def __bool__(self) -> bool:
         return self.scheduler is not None or bool(self.controllers)
@@ -112,19 +115,25 @@ class Components:
             raise first_of(group) from None
 
     async def _schedule(self, configuration: Configuration) -> None:
-        core = Scheduler(
-            Cluster(),
-            configuration.rosters(),
-            backoff=configuration.backoff,
-            gangs=configuration.gangs,
-            making_room=configuration.making_room,
-        )
+        core = scheduler_of(configuration)
         told = Recorder(self._scheduling, next(iter(core.profiles)))
         metrics = SchedulerMetrics(self._registry)
-        driver = Driver(core, self._scheduling, self.informers, told, metrics=metrics)
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(_never_ending("writing events", told.run()))
-            tasks.create_task(_never_ending("the scheduler", driver.run()))
+        with recorded(self._wanted.record, configuration) as hear:
+            driver = Driver(core, self._scheduling, self.informers, told, metrics=metrics, hear=hear)
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(_never_ending("writing events", told.run()))
+                tasks.create_task(_never_ending("the scheduler", driver.run()))
+
+
+def scheduler_of(configuration: Configuration) -> Scheduler:
+    """A fresh core, as the configuration has it."""
+    return Scheduler(
+        Cluster(),
+        configuration.rosters(),
+        backoff=configuration.backoff,
+        gangs=configuration.gangs,
+        making_room=configuration.making_room,
+    )
 
 
 async def _never_ending(name: str, work: Coroutine[Any, Any, None]) -> None:

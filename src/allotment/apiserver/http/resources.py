@@ -8,6 +8,7 @@ from contextlib import suppress
 from functools import lru_cache, partial
 from typing import Any, TypeVar
 
+from allotment.api.patch_type import PatchType
 from allotment.api.schema.schema import schema_of
 from allotment.api.status import BadRequest, MethodNotAllowed, UnsupportedMediaType, conflict
 from allotment.apiserver.allowance import TooMuchAtOnce, at_once
@@ -56,7 +57,7 @@ from allotment.apiserver.registry.forms import (
     Table,
     plain,
 )
-from allotment.apiserver.registry.patches import PatchType, faults_of
+from allotment.apiserver.registry.patches import faults_of
 from allotment.apiserver.registry.reads import ListOptions
 from allotment.apiserver.registry.registry import Registry
 from allotment.apiserver.registry.resource import SubresourceView

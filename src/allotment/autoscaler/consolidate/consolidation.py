@@ -23,8 +23,6 @@ from decimal import Decimal
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
 from allotment.api.core import Node
 from allotment.autoscaler.catalogue.machine import Machine
 from allotment.autoscaler.consolidate.removability import Removability, Stay, is_leaving
@@ -415,17 +413,6 @@ class _Search:
         moved = frozenset([*map(key_of, cleared.waiting), *(key_of(each.pod) for each in looking)])
         paid = sum((each.price for each in new.values()), NOTHING)
         return _Trial(nodes, cost - paid, new, moved, tuple(map(key_of, cleared.gone)))
-
-    def _hopeless_pod(self, nodes: Unit, pods: Sequence[PodInfo]) -> Stay | None:
-        """The pod that fewest nodes have room for, if no other node does: to find that out costs little."""
-        first = min(pods, key=lambda each: _hardest(each.pod))
-        with self._simulation.trial():
-            for name in nodes:
-                node = self._simulation.node(name)
-                self._simulation.put(replace(node, spec=replace(node.spec, unschedulable=True)))
-            waiting = self._simulation.simulate_evict_pod(first.pod, first.node).pod
-            found = self._simulation.fits(waiting)
-        return _homeless(first.key, found) if isinstance(found, NoNode) else None
 
     def _protected(self, nodes: Unit) -> dict[str, str]:
         known = self._simulation.cluster.pods
