@@ -55,6 +55,8 @@ if TYPE_CHECKING:
     from allotment.api.core import Pod
     from allotment.autoscaler.simulate.simulation import Simulation
 
+__all__ = ["Consolidation", "RemovableNode", "consolidate"]
+
 FEW = 6
 FEW_PODS = 30
 """Nodes, or sets of them that must go together, of which all combinations are tried; with no more pods on them than this."""
