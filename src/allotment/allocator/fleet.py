@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from allotment.api.core import Node
     from allotment.api.resource import DeviceClass, ResourceSlice
 
+__all__ = ["Fleet"]
+
 _VIEWS_KEPT = 64
 _NUMBERS_KEPT = 4_000_000
 _LOG_KEPT = 200_000

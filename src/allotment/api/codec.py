@@ -24,6 +24,8 @@ from allotment.api.nesting import MAX_DEPTH, too_deep
 from allotment.api.quantity import Quantity
 from allotment.api.schema.shape import Misfit, shape_of
 
+__all__ = ["ApiError", "DecodeError", "decode", "encode", "to_builtins"]
+
 MAX_SIZE = 64 * 1024 * 1024
 """Bytes of JSON, or characters of a manifest, that we look at."""
 

@@ -24,6 +24,8 @@ from typing import Any, Final
 
 from allotment.api.text import quoted, trimmed
 
+__all__ = ["Quantity", "QuantityError"]
+
 MAX_TEXT: Final = 1024
 """Longest text that is parsed. A quantity in use has some twenty characters."""
 

@@ -20,6 +20,8 @@ from typing import Any, Final
 
 from allotment.api.text import quoted, trimmed
 
+__all__ = ["Version", "VersionError"]
+
 _UINT64_MAX: Final = 2**64 - 1
 _CACHED_LENGTH: Final = 128  # longer texts are parsed anew each time, so that the cache stays small
 

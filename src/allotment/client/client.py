@@ -27,6 +27,8 @@ from allotment.api.status import Conflict, Invalid, StatusError, TooManyRequests
 from allotment.client.form import Form, Obj, ObjectIdentity, Plain, ResourcePath, Typed, resource_of
 from allotment.client.transport import Call, Disconnected, Reply, Transport
 
+__all__ = ["Client", "Collection", "Happening", "Listing", "PatchType", "WatchEvent"]
+
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")

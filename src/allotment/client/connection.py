@@ -24,6 +24,8 @@ from typing import Any
 
 import yaml
 
+__all__ = ["Connection", "KubeconfigError", "in_cluster", "load"]
+
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _TOKEN_FILE_SECONDS = 60.0
 _EXEC_SECONDS = 60.0

@@ -31,6 +31,8 @@ from allotment.client.connection import KubeconfigError
 from allotment.client.form import ObjectIdentity
 from allotment.client.transport import Disconnected
 
+__all__ = ["Informer"]
+
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")

@@ -15,6 +15,8 @@ from allotment.client.client import Client, Collection
 from allotment.client.form import Obj, ResourcePath, Typed
 from allotment.client.informer import Informer
 
+__all__ = ["Informers"]
+
 T = TypeVar("T")
 S = TypeVar("S", bound=ApiStruct)
 

@@ -21,6 +21,8 @@ from allotment.client.client import Client
 from allotment.client.form import Obj
 from allotment.client.transport import Disconnected
 
+__all__ = ["LeaderElection", "LeaseTimes"]
+
 log = logging.getLogger(__name__)
 
 _RELEASES = 8

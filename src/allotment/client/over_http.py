@@ -13,6 +13,8 @@ from yarl import URL
 from allotment.client.connection import Connection
 from allotment.client.transport import Call, Disconnected, Lines, Reply, Stream
 
+__all__ = ["HttpTransport"]
+
 MAX_REPLY = 512 * 1024 * 1024
 """Bytes of one reply that are read; a list of everything in a very large cluster is a tenth of it."""
 

@@ -23,6 +23,8 @@ from allotment.client.client import Client
 from allotment.client.form import Obj
 from allotment.client.transport import Disconnected
 
+__all__ = ["EventType", "Recorder", "Subject"]
+
 log = logging.getLogger(__name__)
 
 MAX_WAITING_EVENTS = 10_000

@@ -15,6 +15,8 @@ from typing import Generic, TypeVar
 
 from allotment.client.bucket import Bucket
 
+__all__ = ["QueueClosed", "WorkQueue"]
+
 K = TypeVar("K", bound=Hashable)
 
 

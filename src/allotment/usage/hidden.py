@@ -23,6 +23,8 @@ from allotment.usage.summary import DeviceState, Summary, count
 if TYPE_CHECKING:
     from allotment.usage.pool import PoolUsage
 
+__all__ = ["with_hidden_claims"]
+
 
 def with_hidden_claims(usage: PoolUsage, published: Summary | None) -> PoolUsage:
     """``usage`` of the claims that the caller may see, corrected by the counts of the pool's ResourcePool object; None if there

@@ -17,6 +17,8 @@ from allotment.api.names import SUBDOMAIN_LENGTH, dns_subdomain_problem
 if TYPE_CHECKING:
     from allotment.allocator.pool import PoolID
 
+__all__ = ["pool_object_name"]
+
 _HASH_LENGTHS = (10, 20, 40)
 _FOREIGN = re.compile(r"[^a-z0-9.-]+")
 _RAGGED = re.compile(r"[-.]*\.[-.]*")  # a part of a subdomain neither starts nor ends with a dash

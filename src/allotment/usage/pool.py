@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from allotment.api.resource import DeviceTaintRule
     from allotment.api.semantic import NodeResourceSlice
 
+__all__ = ["PoolUsage", "compute_pool_usage"]
+
 ERRORS_MAX = 10
 ERROR_LENGTH = 256
 _TOLD = 3  # counters, in a message

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
         ResourceSlice,
     )
 
+__all__ = ["Fits", "Remaining", "remaining"]
+
 MOST_COUNTED = 1_000
 """Claims counted in one place before that is enough."""
 PROOF_STEPS = 200_000

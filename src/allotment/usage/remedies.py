@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from allotment.allocator.pool import PoolID
     from allotment.api.resource import Device, DeviceTaint, ResourceClaim
 
+__all__ = ["Remedies", "Remedy", "remedies"]
+
 MOST_QUESTIONS = 20_000
 """Asked at most, each of all nodes; of a claim that is released, only of those that it makes a difference to."""
 STEPS_PER_QUESTION = 20_000

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from allotment.usage.device import DeviceUsage
     from allotment.usage.pool import PoolUsage
 
+__all__ = ["ClusterUsage", "NamespaceUsage", "NodeUsage", "by_namespace", "by_node", "in_cluster"]
+
 
 @dataclass(frozen=True, slots=True)
 class PoolOnNode:

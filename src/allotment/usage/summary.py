@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
+__all__ = ["DeviceState", "Summary"]
+
 
 class DeviceState(StrEnum):
     """Every device is in exactly one."""

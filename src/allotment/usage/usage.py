@@ -40,6 +40,8 @@ from allotment.usage.rollup import (
 from allotment.usage.shareable import Shareable, shareable_of
 from allotment.usage.summary import Summary
 
+__all__ = ["Usage", "compute_usage"]
+
 
 @dataclass(slots=True)
 class _Record:

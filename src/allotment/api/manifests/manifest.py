@@ -19,6 +19,8 @@ from allotment.api.manifests.document import line_finder, read_documents
 from allotment.api.manifests.yaml_values import Document, Path, TextError
 from allotment.api.meta import ApiStruct
 
+__all__ = ["Located", "ManifestError", "read_manifest"]
+
 
 class ManifestError(ApiError):
     """What is wrong in a manifest and where: ``slices.yaml:12: spec.devices[0].name: …``."""

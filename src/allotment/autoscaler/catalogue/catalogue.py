@@ -20,6 +20,8 @@ from allotment.api.validation import (
     validate_node_pool,
 )
 
+__all__ = ["Catalogue", "CatalogueError", "read_catalogue"]
+
 T = TypeVar("T", InstanceType, NodePool, NodeGroup, NodeOverlay)
 
 _KINDS: dict[type, Callable[[Any], list[FieldError]]] = {

@@ -53,6 +53,8 @@ from allotment.api.validation.dynamic_resources import pool_key
 from allotment.autoscaler.catalogue.attribute_bindings import classes
 from allotment.autoscaler.catalogue.requirements import Possible
 
+__all__ = ["Machine", "node_of"]
+
 GENERATION = 1
 _READY = NodeCondition(type="Ready", status="True", reason="Foreseen")
 

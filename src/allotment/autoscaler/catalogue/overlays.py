@@ -49,6 +49,8 @@ from allotment.autoscaler.catalogue.requirements import (
     passing,
 )
 
+__all__ = ["OverlaidCatalogue", "OverlayConflict", "OverlayFinding", "evaluate"]
+
 PRICE, CAPACITY, DEVICES, LABEL = "price", "capacity", "devices", "label"
 _NAMED = 3
 """Others that an overlay is told to be in conflict with about one driver of one machine."""

@@ -22,6 +22,8 @@ from allotment.api.resource import Device, DeviceAttribute, ResourceSlice
 from allotment.api.unknown_attribute import UnknownAttribute
 from allotment.autoscaler.catalogue.attribute_bindings import qualified
 
+__all__ = ["awaited", "differences"]
+
 
 class PredictionDifference(NamedTuple):
     """Something that is not as predicted."""

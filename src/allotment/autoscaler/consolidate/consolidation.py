@@ -53,6 +53,8 @@ if TYPE_CHECKING:
     from allotment.api.core import Pod
     from allotment.autoscaler.simulate.simulation import Simulation
 
+__all__ = ["Consolidation", "RemovableNode", "consolidate"]
+
 EXHAUSTIVE_SETS = 6
 EXHAUSTIVE_PODS = 30
 """Nodes, or sets of them that must go together, of which all combinations are tried; with no more pods on them than this."""

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from allotment.autoscaler.catalogue.machine import Machine
     from allotment.autoscaler.simulate.simulation import BoundPod
 
+__all__ = ["LeftOut", "NewNode", "Plan", "PodPlace"]
+
 
 @dataclass(frozen=True, slots=True)
 class PodPlace:

@@ -49,6 +49,8 @@ if TYPE_CHECKING:
     from allotment.api.core import Pod
     from allotment.autoscaler.simulate.simulation import Simulation
 
+__all__ = ["provision"]
+
 PLAN_ROUNDS = 6
 ARRANGEMENTS = 12  # ways to choose zones and the like that are tried for few pods
 

@@ -36,6 +36,8 @@ from allotment.autoscaler.simulate.forkable_cluster import Slice, publisher
 from allotment.autoscaler.simulate.workload_pods import VERSIONS, Workload, is_workload, workload_of
 from allotment.scheduler.volumes.storage import KINDS as STORAGE
 
+__all__ = ["CheckedScenario", "ScenarioError", "read_scenario"]
+
 MOST_SCENARIO_STEPS = 500
 """Of a scenario; what its steps may ask for is bounded too (``step_rules``)."""
 SUBMITTED: tuple[type[ApiStruct], ...] = (

@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from allotment.autoscaler.simulate.simulation import Simulation
     from allotment.scheduler.pod import PodInfo
 
+__all__ = ["rehearse"]
+
 PLACING_ROUNDS = 5
 """How often whoever waits is tried in one step."""
 

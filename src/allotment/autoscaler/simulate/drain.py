@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from allotment.api.core import Pod
     from allotment.autoscaler.simulate.simulation import Simulation
 
+__all__ = ["CannotDrain", "Drained", "drain"]
+
 DRAIN_ROUNDS = 3
 MIRROR = "kubernetes.io/config.mirror"
 """Annotation of pods that a kubelet has from a file of its own."""

@@ -54,6 +54,8 @@ from allotment.scheduler.placement import Attempt, Placement, Placer
 from allotment.scheduler.plugins.nominated_nodes import NAME as NOMINATED
 from allotment.scheduler.pod import PodInfo
 
+__all__ = ["BoundPod", "EvictedPod", "Removed", "Simulation", "start_simulation"]
+
 _NAMED = 3
 """Pods that a message names."""
 

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from allotment.api.resource import ResourceClaim
     from allotment.autoscaler.simulate.simulation import Simulation
 
+__all__ = ["Utilisation", "utilisation"]
+
 NOTHING = Fraction(0)
 
 

@@ -33,6 +33,8 @@ from allotment.controllers.clock import Now, real_time
 from allotment.controllers.controller import Reconciler
 from allotment.controllers.machines.market import Market
 
+__all__ = ["LaunchFailed", "OutOfStock", "Provider", "Running", "Surroundings"]
+
 ENTRY_POINTS = "allotment.providers"
 
 

@@ -23,6 +23,8 @@ from allotment.api.semantic import ResourceClaimParameters, ResourceClassParamet
 from allotment.client.form import Obj
 from allotment.controllers.semantic.vendor_kinds import VendorKind
 
+__all__ = ["Translator", "Untranslatable"]
+
 ENTRY_POINTS = "allotment.translators"
 
 
