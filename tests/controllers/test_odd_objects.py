@@ -22,7 +22,7 @@ from allotment.apiserver.auth.identity import Identity
 from allotment.apiserver.registry import kinds
 from allotment.apiserver.registry.catalogue import found_in
 from allotment.client.form import Obj
-from allotment.controllers import suite
+from allotment.controllers import names, suite
 from allotment.controllers.controller import Controller
 from allotment.scheduler.cluster import Cluster as Knowledge
 from allotment.scheduler.config.configuration import DEFAULT
@@ -89,8 +89,7 @@ async def _taken(asked: Awaitable[Any], odd: Odd) -> bool:
 
 async def _start_all(cluster: Cluster) -> None:
     part = cluster.component()
-    names = (*suite.NAMES, *suite.ON_REQUEST)
-    made = await suite.controllers(names, part.client, part.informers, part.recorder, CollectorRegistry())
+    made = await suite.controllers(names.ALL, part.client, part.informers, part.recorder, CollectorRegistry())
     await part.start(*(each.reconciler for each in made if isinstance(each, Controller)))
     scheduling = cluster.component(SCHEDULER)
     await scheduling.start()

@@ -26,6 +26,11 @@ log = logging.getLogger(__name__)
 _RELEASES = 8
 
 
+def rights(lease: str) -> tuple[str, ...]:
+    """To take part in the election for a lease."""
+    return ("create: coordination.k8s.io: leases", f"get,update: coordination.k8s.io: leases: {lease}")
+
+
 @dataclass(frozen=True, slots=True)
 class LeaseTimes:
     """In seconds. ``duration`` > ``renew_deadline`` > ``retry``, or two could lead at once."""

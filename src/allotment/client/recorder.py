@@ -64,6 +64,9 @@ class Subject:
         return {name: value for name, value in fields.items() if value}
 
 
+RIGHTS = ("create,patch: core: events", "create,patch: events.k8s.io: events")
+"""The recorder writes to the first group. Kubernetes has the same objects in the second, and grants both together."""
+
 _Words = tuple[Subject, EventType, str, str]
 
 

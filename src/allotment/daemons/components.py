@@ -14,6 +14,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
+from allotment.apiserver.auth import users
 from allotment.client.client import Client
 from allotment.client.informers import Informers
 from allotment.client.recorder import Recorder
@@ -28,9 +29,6 @@ from allotment.scheduler.driver import Driver
 from allotment.scheduler.metrics import SchedulerMetrics
 
 log = logging.getLogger(__name__)
-
-SCHEDULER, CONTROLLERS = "allotment:scheduler", "allotment:controllers"
-"""The users that components are on the embedded server, with a role of the same name each."""
 
 
 class ComponentFailed(Exception):
@@ -68,7 +66,8 @@ class Components:
     ) -> Components:
         """Each as the user that it is on the embedded server; ``server`` has the transports into it by user."""
         scheduling, controlling = (
-            Client(server[user], manager=user.replace(":", "-")) for user in (SCHEDULER, CONTROLLERS)
+            Client(server[user], manager=user.replace(":", "-"))
+            for user in (users.SCHEDULER, users.CONTROLLERS)
         )
         return cls(wanted, scheduling, controlling, registry)
 

@@ -19,6 +19,7 @@ from allotment.api.batch import VOLCANO
 from allotment.api.core import Namespace, Node, Pod
 from allotment.api.meta import ApiStruct
 from allotment.api.resource import DeviceClass, ResourceClaim, ResourceSlice
+from allotment.api.rights import READ
 from allotment.api.status import (
     AlreadyExists,
     Conflict,
@@ -63,6 +64,30 @@ MOST_WRITES = 128
 """On their way at once; the server commits together what comes together."""
 
 _ALWAYS: tuple[type[ApiStruct], ...] = (Node, Namespace, DeviceClass, ResourceSlice, ResourceClaim, Pod)
+
+READS = (
+    f"{READ}: core: namespaces,nodes,persistentvolumeclaims,persistentvolumes,pods",
+    f"{READ}: storage.k8s.io: csidrivers,csinodes,csistoragecapacities,storageclasses,volumeattachments",
+    f"{READ}: resource.k8s.io: deviceclasses,devicetaintrules,resourceclaims,resourceslices",
+    f"{READ}: ours: noderesourceslices,resourceclaimparameters,resourceclasses,resourceclassparameters,resourcepools",
+    f"{READ}: scheduling.k8s.io: podgroups",
+    f"{READ}: scheduling.volcano.sh: podgroups,queues",
+    f"{READ}: policy: poddisruptionbudgets",
+)
+"""What ``followed`` may name."""
+RIGHTS = (
+    *READS,
+    f"{READ}: apiextensions.k8s.io: customresourcedefinitions",
+    "create: core: pods/binding",
+    "delete: core: pods",
+    "patch: core: pods/status",
+    "patch: core: persistentvolumeclaims,persistentvolumes",  # which volume a claim gets, for which node one is made
+    "create,delete,patch: resource.k8s.io: resourceclaims",
+    "patch: resource.k8s.io: resourceclaims/binding,resourceclaims/status",
+    "patch: scheduling.k8s.io: podgroups/status",
+    # Volcano's own definition of its groups has no separate status.
+    "patch: scheduling.volcano.sh: podgroups,podgroups/status,queues/status",
+)
 
 
 class Driver:

@@ -14,22 +14,11 @@ from allotment.cli.options.service_options import connection_options, service_op
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-    from allotment.client.client import Client
-    from allotment.client.rights import Right
     from allotment.daemons.service import Service
     from allotment.scheduler.config.configuration import Configuration
     from allotment.scheduler.dry_run import DryRunDecision
 
 NAME = "scheduler"
-WRITES = (
-    "create: core: pods/binding,events",
-    "patch: core: pods/status,events",
-    "delete: core: pods",
-    "create,delete,patch: resource.k8s.io: resourceclaims",
-    "patch: resource.k8s.io: resourceclaims/status",
-    "patch: core: persistentvolumeclaims,persistentvolumes",
-)
-"""What it does besides reading, as in ``rights.writing``."""
 
 
 @click.command(name="scheduler")
@@ -106,30 +95,18 @@ def _named(configuration: Configuration, name: str | None) -> Configuration:
 
 
 async def _run(service: Service, configuration: Configuration) -> None:
+    from allotment.daemons import rights
     from allotment.daemons.components import Components, WantedComponents
     from allotment.daemons.service import check_rights, serve
     from allotment.insight.connecting import connected
 
     async with connected(service.kubeconfig, service.context, service.lease) as client:
-        await check_rights(client, service.name, await rights_of(service, client))
+        await check_rights(client, service.name, await rights.of_scheduler(service, client))
 
         async def work(registry: CollectorRegistry) -> None:
             await Components(WantedComponents(configuration), client, client, registry).run()
 
         await serve(service, client, work)
-
-
-async def rights_of(service: Service, client: Client) -> list[Right]:
-    """What it must be allowed to do on this server."""
-    from allotment.client.discovery import discover
-    from allotment.client.places import DEFINITIONS
-    from allotment.client.rights import leading, reading, writing
-    from allotment.daemons.service import NAMESPACE
-    from allotment.scheduler.driver import followed
-
-    resources = [resource for resource, _ in followed(await discover(client))]
-    rights = reading([*resources, DEFINITIONS]) + writing(WRITES)
-    return rights + (leading(service.lease, NAMESPACE) if service.leader_elect else [])
 
 
 # --- what it would do ---

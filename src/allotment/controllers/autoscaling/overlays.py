@@ -11,6 +11,7 @@ from typing import Any
 
 from allotment.api.autoscaling import NodeGroup, NodeOverlay, NodePool
 from allotment.api.codec import to_builtins
+from allotment.api.rights import READ
 from allotment.autoscaler.catalogue.catalogue import Catalogue
 from allotment.autoscaler.catalogue.overlay_status import conditions
 from allotment.autoscaler.catalogue.overlays import OverlayFinding, evaluate
@@ -26,6 +27,11 @@ class Overlays:
     """The reconciler; keys are names of overlays. ``pools`` and ``groups`` say where those are, if the server has them."""
 
     name = "overlays"
+    rights = (
+        f"{READ}: karpenter.sh: nodeoverlays,nodepools",
+        f"{READ}: allotment.dev: nodegroups",
+        "patch: karpenter.sh: nodeoverlays/status",
+    )
 
     def __init__(
         self,

@@ -18,6 +18,7 @@ from datetime import datetime, timedelta
 from allotment.api.autoscaling import NodeClaim
 from allotment.api.core import Node, Pod
 from allotment.api.cron import seconds
+from allotment.api.rights import READ
 from allotment.api.status import NotFound, TooManyRequests
 from allotment.api.toleration import tolerates
 from allotment.autoscaler.catalogue.node_claims import DISRUPTED, TERMINATION
@@ -31,6 +32,13 @@ from allotment.controllers.machines.claim_status import ClaimStatus
 from allotment.controllers.machines.membership import cordon
 from allotment.controllers.machines.provider import Provider
 from allotment.controllers.pod_state import BY_NODE, finished, node_of
+
+RIGHTS = (
+    f"delete,patch,{READ}: core: nodes",
+    f"delete,{READ}: core: pods",
+    "create: core: pods/eviction",
+    "patch: karpenter.sh: nodeclaims",
+)
 
 DRAINED = "Drained"
 DRAIN_SECONDS = 10.0

@@ -25,6 +25,7 @@ from allotment.api.autoscaling import CAPACITY_TYPE, INSTANCE_TYPE, NODE_GROUP, 
 from allotment.api.core import Node, Pod
 from allotment.api.cron import seconds
 from allotment.api.resource import ResourceSlice
+from allotment.api.rights import READ
 from allotment.api.semantic import NodeResourceSlice
 from allotment.api.status import NotFound, StatusError
 from allotment.api.validation import validate_node_claim
@@ -52,6 +53,7 @@ from allotment.client.transport import Disconnected
 from allotment.client.work_queue import WorkQueue
 from allotment.controllers.clock import Now, left, moment, real_time
 from allotment.controllers.controller import Again
+from allotment.controllers.machines import departure, market
 from allotment.controllers.machines.claim_status import ClaimStatus
 from allotment.controllers.machines.departure import Departure
 from allotment.controllers.machines.initialisation import compared, obstacle
@@ -85,6 +87,14 @@ class MachineLifecycle:
     """The reconciler; keys are names of claims."""
 
     name = "machines"
+    rights = (
+        *departure.RIGHTS,
+        *market.RIGHTS,
+        f"{READ}: resource.k8s.io: resourceslices",
+        f"{READ}: ours: noderesourceslices",
+        f"delete,patch,{READ}: karpenter.sh: nodeclaims",
+        "patch: karpenter.sh: nodeclaims/status",
+    )
 
     def __init__(
         self,

@@ -9,6 +9,7 @@ from datetime import datetime
 
 from allotment.api.autoscaling import NodeClaim
 from allotment.api.core import Node, Pod
+from allotment.api.rights import READ
 from allotment.client.client import Client, Collection
 from allotment.client.form import ResourcePath, Typed
 from allotment.client.informers import Informers
@@ -25,6 +26,11 @@ class PodEvents:
     """Reconciles claims that have a node, by the node's name."""
 
     name = "machine-pod-events"
+    rights = (
+        f"{READ}: core: nodes,pods",
+        f"{READ}: karpenter.sh: nodeclaims",
+        "patch: karpenter.sh: nodeclaims/status",
+    )
 
     def __init__(
         self, client: Client, informers: Informers, *, place: ResourcePath, now: Now = real_time

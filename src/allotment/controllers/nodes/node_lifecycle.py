@@ -17,6 +17,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 
 from allotment.api.core import Node, NodeCondition, Taint
+from allotment.api.rights import READ
 from allotment.client.client import Client, PatchType
 from allotment.client.form import Obj
 from allotment.client.informers import Informers
@@ -43,6 +44,11 @@ class NodeLifecycle:
     """Reconciles nodes, by name. ``clock`` only runs forward; ``now`` is for what people read."""
 
     name = "node-lifecycle"
+    rights = (
+        f"{READ}: core: nodes",
+        f"{READ}: coordination.k8s.io: leases",
+        "patch: core: nodes,nodes/status",
+    )
 
     def __init__(
         self,

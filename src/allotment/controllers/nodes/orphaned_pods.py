@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import Callable
 
 from allotment.api.core import Node, Pod
+from allotment.api.rights import READ
 from allotment.api.status import NotFound
 from allotment.client.client import Client, PatchType
 from allotment.client.informer import Key
@@ -29,6 +30,11 @@ class OrphanedPods:
     """Reconciles pods that are bound to a node. ``clock`` only runs forward."""
 
     name = "orphaned-pods"
+    rights = (
+        f"{READ}: core: nodes,pods",
+        "delete: core: pods",
+        "patch: core: pods/status",
+    )
 
     def __init__(
         self,

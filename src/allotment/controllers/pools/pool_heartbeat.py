@@ -21,6 +21,10 @@ class PoolHeartbeat:
     """Reconciles the one lease."""
 
     name = "pool-heartbeat"
+    rights = (
+        "create: coordination.k8s.io: leases",
+        f"patch: coordination.k8s.io: leases: {NAME}",
+    )
 
     def __init__(self, client: Client, followed: FollowedUsage, *, now: Now = real_time) -> None:
         self.queue: WorkQueue[str] = WorkQueue()

@@ -15,12 +15,14 @@ from allotment.api.pools import (
     ResourcePoolStatusRequest,
     ResourcePoolStatusRequestSpec,
 )
+from allotment.api.rights import READ
 from allotment.client.client import Client
 from allotment.client.form import Obj
 from allotment.client.informers import Informers
 from allotment.client.work_queue import WorkQueue
 from allotment.controllers.clock import Now, left, real_time, stamp
 from allotment.controllers.controller import Again
+from allotment.controllers.pools import followed_usage
 from allotment.controllers.pools.followed_usage import FollowedUsage
 from allotment.usage.partitions import PartitionError, PartitionKind
 from allotment.usage.pool import PoolUsage
@@ -39,6 +41,11 @@ class PoolStatusRequests:
     """The reconciler; keys are names of requests."""
 
     name = "pool-status-requests"
+    rights = (
+        *followed_usage.RIGHTS,
+        f"delete,{READ}: resource.k8s.io: resourcepoolstatusrequests",
+        "patch: resource.k8s.io: resourcepoolstatusrequests/status",
+    )
 
     def __init__(
         self, client: Client, informers: Informers, followed: FollowedUsage, *, now: Now = real_time

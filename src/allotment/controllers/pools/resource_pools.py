@@ -15,6 +15,7 @@ from collections.abc import Container
 from allotment.allocator.pool import PoolID
 from allotment.api.meta import ObjectMeta
 from allotment.api.pools import ResourcePool, ResourcePoolSpec, ResourcePoolStatus
+from allotment.api.rights import READ
 from allotment.client.client import Client, Collection
 from allotment.client.form import ResourcePath, Typed, resource_of
 from allotment.client.informer import Informer
@@ -22,6 +23,7 @@ from allotment.client.informers import Informers
 from allotment.client.work_queue import WorkQueue
 from allotment.controllers.clock import Now, real_time, stamp
 from allotment.controllers.own_writes import OwnWrites
+from allotment.controllers.pools import followed_usage
 from allotment.controllers.pools.followed_usage import FollowedUsage
 from allotment.controllers.pools.metrics import PoolNumbers
 from allotment.controllers.pools.pool_status import pool_status, status_patch
@@ -38,6 +40,11 @@ class Pools:
     """The reconciler. ``place`` is where ResourcePools are served."""
 
     name = "pools"
+    rights = (
+        *followed_usage.RIGHTS,
+        f"create,delete,{READ}: ours: resourcepools",
+        "patch: ours: resourcepools/status",
+    )
 
     def __init__(
         self,

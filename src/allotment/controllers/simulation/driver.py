@@ -18,6 +18,7 @@ from allotment.api.resource import (
     ResourceClaim,
     ResourceSlice,
 )
+from allotment.api.rights import READ
 from allotment.client.client import Client
 from allotment.client.form import Obj
 from allotment.client.informers import Informers
@@ -35,6 +36,11 @@ class SimulatedDrivers:
     """Reconciles claims whose devices have binding conditions."""
 
     name = "simulated-drivers"
+    rights = (
+        f"{READ}: resource.k8s.io: resourceclaims,resourceslices",
+        "patch: resource.k8s.io: resourceclaims/status",
+        "arbitrary-node:patch: resource.k8s.io: resourceclaims/driver",
+    )
 
     def __init__(
         self, client: Client, informers: Informers, recorder: Recorder, *, now: Now = real_time

@@ -12,6 +12,7 @@ from __future__ import annotations
 import zlib
 
 from allotment.api.core import Node
+from allotment.api.rights import READ
 from allotment.api.status import NotFound
 from allotment.client.client import Client, PatchType
 from allotment.client.form import Obj
@@ -33,6 +34,12 @@ class SimulatedHeartbeat:
     """Reconciles simulated nodes, by name."""
 
     name = "simulated-heartbeat"
+    rights = (
+        f"{READ}: core: nodes",
+        f"{READ}: coordination.k8s.io: leases",
+        "patch: core: nodes/status",
+        f"create,patch: coordination.k8s.io: leases: @{LEASES}",
+    )
 
     def __init__(
         self, client: Client, informers: Informers, recorder: Recorder, *, now: Now = real_time

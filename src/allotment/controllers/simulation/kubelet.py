@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from allotment.api.core import Node, Pod
 from allotment.api.resource import ResourceClaim, ResourceSlice
+from allotment.api.rights import READ
 from allotment.api.semantic import NodeResourceSlice
 from allotment.api.status import NotFound
 from allotment.client.client import Client, PatchType
@@ -54,6 +55,13 @@ class SimulatedKubelet:
     """Reconciles pods on simulated nodes. ``node_slices`` is where the server has NodeResourceSlices, if it has them."""
 
     name = "simulated-kubelet"
+    rights = (
+        f"delete,{READ}: core: pods",
+        f"{READ}: core: nodes",
+        f"{READ}: resource.k8s.io: resourceclaims,resourceslices",
+        f"{READ}: ours: noderesourceslices",
+        "patch: core: pods/status",
+    )
 
     def __init__(
         self,

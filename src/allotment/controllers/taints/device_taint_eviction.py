@@ -29,6 +29,7 @@ from allotment.api.resource import (
     ResourceClaim,
     ResourceSlice,
 )
+from allotment.api.rights import READ
 from allotment.client.client import Client, Collection, PatchType
 from allotment.client.form import ResourcePath, Typed, resource_of
 from allotment.client.informers import Informers
@@ -37,6 +38,7 @@ from allotment.client.work_queue import WorkQueue
 from allotment.controllers.claims.claim_users import is_reserved, names_used
 from allotment.controllers.clock import Now, moment, real_time, stamp
 from allotment.controllers.controller import Again
+from allotment.controllers.taints import eviction
 from allotment.controllers.taints.device_taints import (
     EVICTS,
     DeviceTaints,
@@ -81,6 +83,11 @@ class DeviceTaintEviction:
     DeviceTaintRules, if it has them."""
 
     name = "device-taint-eviction"
+    rights = (
+        *eviction.RIGHTS,
+        f"{READ}: resource.k8s.io: devicetaintrules,resourceclaims,resourceslices",
+        "patch: resource.k8s.io: devicetaintrules/status",
+    )
 
     def __init__(
         self,

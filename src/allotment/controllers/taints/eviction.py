@@ -16,12 +16,18 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from allotment.api.core import Pod
+from allotment.api.rights import READ
 from allotment.api.status import NotFound
 from allotment.client.client import Client, PatchType
 from allotment.client.recorder import EventType, Recorder, Subject
 from allotment.controllers.clock import Now, stamp
 from allotment.controllers.controller import Again
 from allotment.controllers.pod_state import finished
+
+RIGHTS = (
+    f"delete,{READ}: core: pods",
+    "patch: core: pods/status",
+)
 
 LONGEST_WAIT = 86_400.0
 """Seconds after which a deadline is looked at again even if it is years ahead: timers need not hold such numbers."""

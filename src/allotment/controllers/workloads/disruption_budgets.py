@@ -19,6 +19,7 @@ from datetime import datetime
 
 from allotment.api.core import Pod
 from allotment.api.label_selector import matches, selector_of
+from allotment.api.rights import READ
 from allotment.client.client import Client
 from allotment.client.form import Obj
 from allotment.client.informer import Key
@@ -55,6 +56,12 @@ class DisruptionBudgets:
     """The reconciler; keys are namespace and name of a budget."""
 
     name = "disruption-budgets"
+    rights = (
+        f"{READ}: core: pods",
+        f"{READ}: apps: deployments,replicasets",
+        f"{READ}: policy: poddisruptionbudgets",
+        "patch: policy: poddisruptionbudgets/status",
+    )
 
     def __init__(
         self, client: Client, informers: Informers, recorder: Recorder, *, now: Now = real_time

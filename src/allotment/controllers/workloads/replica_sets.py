@@ -17,6 +17,7 @@ from collections.abc import Callable
 
 from allotment.api.core import Pod
 from allotment.api.label_selector import selector_of
+from allotment.api.rights import READ
 from allotment.api.status import Conflict, NotFound, StatusError
 from allotment.client.client import Client
 from allotment.client.form import Obj
@@ -29,6 +30,7 @@ from allotment.controllers.clock import Now, real_time, stamp
 from allotment.controllers.controller import Again
 from allotment.controllers.ownership import controller_of, controller_reference, plain_controller_of
 from allotment.controllers.pod_state import finished, seconds_to_available
+from allotment.controllers.workloads import made_pods
 from allotment.controllers.workloads.adoption import NAMESPACE, Adoption
 from allotment.controllers.workloads.growing_batches import in_growing_batches
 from allotment.controllers.workloads.made_pods import (
@@ -48,6 +50,12 @@ class ReplicaSets:
     """The reconciler; keys are namespace and name of a replica set."""
 
     name = "replica-sets"
+    rights = (
+        *made_pods.RIGHTS,
+        f"{READ}: apps: replicasets",
+        "patch: apps: replicasets/status",
+        "update: apps: replicasets/finalizers",
+    )
 
     def __init__(
         self,
