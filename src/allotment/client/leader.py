@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from allotment.api.status import AlreadyExists, Conflict, NotFound, StatusError
+from allotment.api.timestamps import fine_timestamp
 from allotment.client.backoff import Backoff
 from allotment.client.client import Client
 from allotment.client.form import Obj
@@ -132,7 +133,7 @@ class LeaderElection:
         return self._now() - self._seen_at >= duration
 
     def _claimed(self, spec: Obj) -> dict[str, Any]:
-        stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        stamp = fine_timestamp(datetime.now(UTC))
         ours = spec.get("holderIdentity") == self._identity
         return {
             "holderIdentity": self._identity,

@@ -18,6 +18,7 @@ from enum import Enum
 from itertools import count
 
 from allotment.api.status import NotFound, StatusError
+from allotment.api.timestamps import timestamp
 from allotment.client.bucket import Bucket
 from allotment.client.client import Client
 from allotment.client.form import Obj
@@ -172,7 +173,7 @@ class Recorder:
         }
 
     def _stamp(self) -> str:
-        return self._now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        return timestamp(self._now())
 
 
 def _namespace(subject: Subject) -> str:

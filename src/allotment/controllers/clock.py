@@ -1,27 +1,17 @@
-"""Times as the API writes them, and where controllers get theirs from: an argument, so that tests need not wait."""
+"""Where controllers get the time from: an argument, so that tests need not wait."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
+from allotment.api.timestamps import moment
+
 Now = Callable[[], datetime]
 
 
 def real_time() -> datetime:
     return datetime.now(UTC)
-
-
-def moment(stamp: str | None) -> datetime | None:
-    """A time of the API; None if it is absent or is none."""
-    try:
-        return datetime.fromisoformat(stamp or "").astimezone(UTC)
-    except (ValueError, OverflowError):
-        return None
-
-
-def stamp(time: datetime) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def left(since: str | None, seconds: float, now: datetime) -> float:

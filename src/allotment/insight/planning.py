@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 from allotment.api.apps import DaemonSet
@@ -11,6 +10,7 @@ from allotment.api.autoscaling import NodeClaim, NodeGroup, NodeOverlay, NodePoo
 from allotment.api.batch import PodDisruptionBudget
 from allotment.api.core import Node, Pod
 from allotment.api.resource import ResourceClaim, ResourceClaimTemplate
+from allotment.api.timestamps import seconds_of
 from allotment.autoscaler.catalogue.node_claims import on_offer
 from allotment.autoscaler.catalogue.overlays import evaluate
 from allotment.autoscaler.consolidate.consolidation import consolidate
@@ -155,7 +155,4 @@ def _quiet_since(simulation: Simulation, claims: Iterable[NodeClaim]) -> dict[st
 
 def _seconds(stamp: str | None) -> float:
     """What is not said was long ago."""
-    try:
-        return datetime.fromisoformat(stamp or "").timestamp()
-    except ValueError:
-        return 0.0
+    return seconds_of(stamp) or 0.0

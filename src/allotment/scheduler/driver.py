@@ -29,6 +29,7 @@ from allotment.api.status import (
     StatusError,
 )
 from allotment.api.storage import PersistentVolume, PersistentVolumeClaim
+from allotment.api.timestamps import timestamp
 from allotment.client.client import Client, Collection, PatchType
 from allotment.client.discovery import Discovery, discover
 from allotment.client.form import ResourcePath, Typed, resource_of
@@ -36,7 +37,6 @@ from allotment.client.informers import Informers
 from allotment.client.places import DEFINITIONS, PLACES, place_of
 from allotment.client.recorder import EventType, Recorder, Subject
 from allotment.client.transport import Disconnected
-from allotment.scheduler.binding.binding_conditions import timestamp
 from allotment.scheduler.core import TURN_STEPS, Scheduler
 from allotment.scheduler.event import Changed, Done, Event, Failed, Tick, Turn, WriteFailure
 from allotment.scheduler.instruction import (

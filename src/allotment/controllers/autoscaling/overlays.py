@@ -12,6 +12,7 @@ from typing import Any
 from allotment.api.autoscaling import NodeGroup, NodeOverlay, NodePool
 from allotment.api.codec import to_builtins
 from allotment.api.rights import READ
+from allotment.api.timestamps import timestamp
 from allotment.autoscaler.catalogue.catalogue import Catalogue
 from allotment.autoscaler.catalogue.overlay_status import conditions
 from allotment.autoscaler.catalogue.overlays import OverlayFinding, evaluate
@@ -19,7 +20,7 @@ from allotment.client.client import Client, Collection
 from allotment.client.form import Obj, ResourcePath, Typed
 from allotment.client.informers import Informers
 from allotment.client.work_queue import WorkQueue
-from allotment.controllers.clock import Now, real_time, stamp
+from allotment.controllers.clock import Now, real_time
 from allotment.controllers.conditions import put
 
 
@@ -84,7 +85,7 @@ class Overlays:
         if overlay is None or finding is None:
             return
         present = [_plain(each) for each in overlay.status.conditions]
-        wanted, now = present, stamp(self._now())
+        wanted, now = present, timestamp(self._now())
         for condition in conditions(finding):
             wanted = put(wanted, _plain(condition), now)
         if wanted != present:

@@ -25,6 +25,7 @@ from allotment.api.core import Pod
 from allotment.api.cron import seconds
 from allotment.api.rights import READ
 from allotment.api.status import Conflict, NotFound
+from allotment.api.timestamps import moment
 from allotment.autoscaler.catalogue.node_claims import (
     INITIALIZED,
     ClaimProgress,
@@ -45,7 +46,7 @@ from allotment.client.work_queue import WorkQueue
 from allotment.controllers.autoscaling import followed_cluster
 from allotment.controllers.autoscaling.followed_cluster import FollowedCluster
 from allotment.controllers.autoscaling.metrics import AutoscalingMetrics
-from allotment.controllers.clock import Now, moment, real_time
+from allotment.controllers.clock import Now, real_time
 from allotment.controllers.controller import Again
 from allotment.controllers.machines import market
 from allotment.controllers.machines.market import Market

@@ -20,13 +20,14 @@ from allotment.api.core import Node, Pod
 from allotment.api.cron import seconds
 from allotment.api.rights import READ
 from allotment.api.status import NotFound, TooManyRequests
+from allotment.api.timestamps import moment
 from allotment.api.toleration import tolerates
 from allotment.autoscaler.catalogue.node_claims import DISRUPTED, TERMINATION
 from allotment.autoscaler.simulate.drain import belongs_to_node
 from allotment.client.client import Client
 from allotment.client.informers import Informers
 from allotment.client.recorder import EventType
-from allotment.controllers.clock import Now, moment
+from allotment.controllers.clock import Now
 from allotment.controllers.controller import Again
 from allotment.controllers.machines.claim_status import ClaimStatus
 from allotment.controllers.machines.membership import cordon

@@ -28,6 +28,7 @@ from allotment.api.resource import ResourceSlice
 from allotment.api.rights import READ
 from allotment.api.semantic import NodeResourceSlice
 from allotment.api.status import NotFound, StatusError
+from allotment.api.timestamps import moment
 from allotment.api.validation import validate_node_claim
 from allotment.autoscaler.catalogue.machine import Machine
 from allotment.autoscaler.catalogue.node_claims import (
@@ -51,7 +52,7 @@ from allotment.client.informers import Informers
 from allotment.client.recorder import EventType, Recorder
 from allotment.client.transport import Disconnected
 from allotment.client.work_queue import WorkQueue
-from allotment.controllers.clock import Now, left, moment, real_time
+from allotment.controllers.clock import Now, left, real_time
 from allotment.controllers.controller import Again
 from allotment.controllers.machines import departure, market
 from allotment.controllers.machines.claim_status import ClaimStatus

@@ -10,11 +10,12 @@ from datetime import datetime
 from allotment.api.autoscaling import NodeClaim
 from allotment.api.core import Node, Pod
 from allotment.api.rights import READ
+from allotment.api.timestamps import moment, timestamp
 from allotment.client.client import Client, Collection
 from allotment.client.form import ResourcePath, Typed
 from allotment.client.informers import Informers
 from allotment.client.work_queue import WorkQueue
-from allotment.controllers.clock import Now, moment, real_time, stamp
+from allotment.controllers.clock import Now, real_time
 from allotment.controllers.controller import Again
 from allotment.controllers.pod_state import finished
 
@@ -71,7 +72,7 @@ class PodEvents:
         wait = PACE - (self._now() - known).total_seconds() if known is not None else 0.0
         if wait > 0:
             return Again(min(wait, PACE), "it was written a moment ago")
-        patch = {"status": {"lastPodEventTime": stamp(latest)}}
+        patch = {"status": {"lastPodEventTime": timestamp(latest)}}
         await self._client_claims.change(claim, patch, subresource="status")
         return None
 

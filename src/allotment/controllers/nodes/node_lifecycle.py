@@ -18,12 +18,13 @@ from collections.abc import Callable, Iterable
 
 from allotment.api.core import Node, NodeCondition, Taint
 from allotment.api.rights import READ
+from allotment.api.timestamps import timestamp
 from allotment.client.client import Client, PatchType
 from allotment.client.form import Obj
 from allotment.client.informers import Informers
 from allotment.client.recorder import EventType, Recorder, Subject
 from allotment.client.work_queue import WorkQueue
-from allotment.controllers.clock import Now, real_time, stamp
+from allotment.controllers.clock import Now, real_time
 from allotment.controllers.controller import Again
 
 SILENCE_SECONDS = 40.0
@@ -110,7 +111,7 @@ class NodeLifecycle:
             stale.append("Ready")
         if not stale:
             return node
-        time = stamp(self._now())
+        time = timestamp(self._now())
         told = {
             "status": "Unknown",
             "reason": _WHY,
@@ -127,7 +128,7 @@ class NodeLifecycle:
 
     async def _taint(self, node: Node) -> None:
         """Makes the node's taints follow from its Ready condition, others left as they are."""
-        wanted = _wanted_taints(node, stamp(self._now()))
+        wanted = _wanted_taints(node, timestamp(self._now()))
         if wanted != list(node.spec.taints):
             taints = [
                 {"key": each.key, "value": each.value, "effect": each.effect, "timeAdded": each.time_added}

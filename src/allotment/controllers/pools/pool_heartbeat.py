@@ -6,6 +6,7 @@ A write per pool would say the same and cost as many writes as there are pools; 
 from __future__ import annotations
 
 from allotment.api.status import NotFound
+from allotment.api.timestamps import fine_timestamp
 from allotment.client.client import Client
 from allotment.client.form import Obj
 from allotment.client.work_queue import WorkQueue
@@ -35,7 +36,7 @@ class PoolHeartbeat:
     async def reconcile(self, key: str) -> Again:
         """Needs no precondition: it says that somebody counts now, whatever was said before."""
         await self._followed.synced()
-        time = self._now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        time = fine_timestamp(self._now())
         spec: Obj = {"holderIdentity": HOLDER, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": time}
         try:
             await self._leases.patch(NAME, {"spec": spec}, NAMESPACE)

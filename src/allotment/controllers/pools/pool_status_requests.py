@@ -16,11 +16,12 @@ from allotment.api.pools import (
     ResourcePoolStatusRequestSpec,
 )
 from allotment.api.rights import READ
+from allotment.api.timestamps import timestamp
 from allotment.client.client import Client
 from allotment.client.form import Obj
 from allotment.client.informers import Informers
 from allotment.client.work_queue import WorkQueue
-from allotment.controllers.clock import Now, left, real_time, stamp
+from allotment.controllers.clock import Now, left, real_time
 from allotment.controllers.controller import Again
 from allotment.controllers.pools import followed_usage
 from allotment.controllers.pools.followed_usage import FollowedUsage
@@ -68,7 +69,7 @@ class PoolStatusRequests:
         if request.status is None:
             await self._followed.synced()
             spec = request.spec
-            status = answer(self._usage, spec, stamp(self._now()))
+            status = answer(self._usage, spec, timestamp(self._now()))
             await self._requests.change(request, {"status": status}, subresource="status")
             return None  # its change brings it back
         remaining = left(_answered(request), KEPT, self._now())

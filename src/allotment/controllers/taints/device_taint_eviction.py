@@ -30,13 +30,14 @@ from allotment.api.resource import (
     ResourceSlice,
 )
 from allotment.api.rights import READ
+from allotment.api.timestamps import moment, timestamp
 from allotment.client.client import Client, Collection, PatchType
 from allotment.client.form import ResourcePath, Typed, resource_of
 from allotment.client.informers import Informers
 from allotment.client.recorder import Recorder
 from allotment.client.work_queue import WorkQueue
 from allotment.controllers.claims.claim_users import is_reserved, names_used
-from allotment.controllers.clock import Now, moment, real_time, stamp
+from allotment.controllers.clock import Now, real_time
 from allotment.controllers.controller import Again
 from allotment.controllers.taints import eviction
 from allotment.controllers.taints.device_taints import (
@@ -235,7 +236,7 @@ class DeviceTaintEviction:
         return None
 
     async def _write(self, rule: DeviceTaintRule, wanted: dict[str, object]) -> None:
-        wanted["lastTransitionTime"] = stamp(self._now())
+        wanted["lastTransitionTime"] = timestamp(self._now())
         patch = {"status": {"conditions": [wanted]}}  # merged by type
         await self._writable_rules.change(rule, patch, type_=PatchType.STRATEGIC, subresource="status")
 

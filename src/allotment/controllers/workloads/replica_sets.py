@@ -19,6 +19,7 @@ from allotment.api.core import Pod
 from allotment.api.label_selector import selector_of
 from allotment.api.rights import READ
 from allotment.api.status import Conflict, NotFound, StatusError
+from allotment.api.timestamps import timestamp
 from allotment.client.client import Client
 from allotment.client.form import Obj
 from allotment.client.informer import Key
@@ -26,7 +27,7 @@ from allotment.client.informers import Informers
 from allotment.client.recorder import Recorder
 from allotment.client.work_queue import WorkQueue
 from allotment.controllers import conditions
-from allotment.controllers.clock import Now, real_time, stamp
+from allotment.controllers.clock import Now, real_time
 from allotment.controllers.controller import Again
 from allotment.controllers.ownership import controller_of, controller_reference, plain_controller_of
 from allotment.controllers.pod_state import finished, seconds_to_available
@@ -183,7 +184,7 @@ class ReplicaSets:
                 "reason": "FailedCreate" if missing else "FailedDelete",
                 "message": failure.message,
             }
-            new = conditions.put(old, condition, stamp(self._now()))
+            new = conditions.put(old, condition, timestamp(self._now()))
         if new != old:
             wanted["conditions"] = new or None
         if any(status.get(name, 0) != value for name, value in wanted.items()):
