@@ -9,6 +9,7 @@ from allotment.api.apps import DaemonSet
 from allotment.api.autoscaling import NodeClaim, NodeGroup, NodeOverlay, NodePool
 from allotment.api.batch import PodDisruptionBudget
 from allotment.api.core import Node, Pod
+from allotment.api.meta import key_of
 from allotment.api.resource import ResourceClaim, ResourceClaimTemplate
 from allotment.api.timestamps import seconds_of
 from allotment.autoscaler.catalogue.node_claims import on_offer
@@ -17,7 +18,6 @@ from allotment.autoscaler.consolidate.consolidation import consolidate
 from allotment.autoscaler.provision.launch import to_be_had
 from allotment.autoscaler.provision.provisioner import provision
 from allotment.autoscaler.simulate.expected_machines import expect
-from allotment.autoscaler.simulate.forkable_cluster import key_of
 from allotment.autoscaler.simulate.pending_pods import make_claims
 from allotment.autoscaler.simulate.pod_quotas import refusals
 from allotment.autoscaler.simulate.simulation import start_simulation

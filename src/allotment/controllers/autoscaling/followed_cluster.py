@@ -10,10 +10,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from allotment.api.core import Namespace, Node, Pod, ResourceQuota
-from allotment.api.meta import ApiStruct
+from allotment.api.meta import ApiStruct, key_of
 from allotment.api.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from allotment.api.rights import READ
-from allotment.autoscaler.simulate.forkable_cluster import key_of
 from allotment.autoscaler.simulate.simulation import Simulation, start_simulation
 from allotment.client.form import ResourcePath
 from allotment.client.informers import Informers

@@ -21,6 +21,7 @@ from datetime import datetime
 
 from allotment.api.autoscaling import INSTANCE_TYPE, NODE_GROUP, ZONE, NodeClaim
 from allotment.api.core import Pod
+from allotment.api.meta import key_of
 from allotment.api.rights import READ
 from allotment.api.status import AlreadyExists, StatusError
 from allotment.autoscaler.catalogue.node_claims import (
@@ -31,7 +32,6 @@ from allotment.autoscaler.catalogue.node_claims import (
     state_of,
 )
 from allotment.autoscaler.provision.launch import Launch, LaunchDecision, decide
-from allotment.autoscaler.simulate.forkable_cluster import key_of
 from allotment.autoscaler.simulate.pending_pods import pending, wants_machine
 from allotment.autoscaler.solver.covering import USUAL, SolverEffort
 from allotment.client.client import Client, Collection

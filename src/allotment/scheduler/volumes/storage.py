@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from allotment.api.core import Node, NodeSelector
+from allotment.api.meta import key_of
 from allotment.api.storage import (
     SELECTED_NODE,
     STORAGE,
@@ -219,11 +220,6 @@ class Storage:
         assert classes == self.of_class, "volumes of classes"
         for key, assumed in (*self._given.items(), *self._placed.items()):
             assert assumed.pods, f"nobody stands behind what was decided about {key}"
-
-
-def key_of(obj: Any) -> str:
-    meta = obj.metadata
-    return f"{meta.namespace}/{meta.name}" if meta.namespace else str(meta.name)
 
 
 def _whose(pv: PersistentVolume) -> tuple[str, str] | None:
