@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
@@ -12,6 +13,11 @@ Now = Callable[[], datetime]
 
 def real_time() -> datetime:
     return datetime.now(UTC)
+
+
+def loop_time() -> float:
+    """The running loop's own seconds, which never jump."""
+    return asyncio.get_running_loop().time()
 
 
 def left(since: str | None, seconds: float, now: datetime) -> float:

@@ -22,10 +22,8 @@ from allotment.client.transport import Transport
 from allotment.controllers import suite
 from allotment.insight.catalogue_files import read_files
 from allotment.insight.catalogue_following import follow_files, state_of
-from allotment.scheduler.cluster import Cluster
 from allotment.scheduler.config.configuration import DEFAULT, Configuration
-from allotment.scheduler.core import Scheduler
-from allotment.scheduler.driver import Driver
+from allotment.scheduler.driver import Driver, configured
 from allotment.scheduler.metrics import SchedulerMetrics
 
 log = logging.getLogger(__name__)
@@ -111,13 +109,7 @@ class Components:
             raise first_of(group) from None
 
     async def _schedule(self, configuration: Configuration) -> None:
-        core = Scheduler(
-            Cluster(),
-            configuration.rosters(),
-            backoff=configuration.backoff,
-            gangs=configuration.gangs,
-            making_room=configuration.making_room,
-        )
+        core = configured(configuration)
         told = Recorder(self._scheduling, next(iter(core.profiles)))
         metrics = SchedulerMetrics(self._registry)
         driver = Driver(core, self._scheduling, self.informers, told, metrics=metrics)

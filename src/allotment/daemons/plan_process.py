@@ -23,11 +23,11 @@ from allotment.api.autoscaling import InstanceType, NodeGroup, NodeOverlay, Node
 from allotment.api.codec import decode, encode
 from allotment.api.pools import ResourcePool
 from allotment.api.status import Forbidden, InternalError, Timeout
+from allotment.api.storage import KINDS as STORAGE
 from allotment.autoscaler.catalogue.catalogue import Catalogue
 from allotment.client.client import Client
 from allotment.client.over_pipe import Pipe
 from allotment.daemons.log import set_up
-from allotment.scheduler.volumes.storage import KINDS as STORAGE
 
 if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct

@@ -25,6 +25,7 @@ from allotment.api.resource import (
     ResourceClaimTemplate,
     ResourceSlice,
 )
+from allotment.api.storage import KINDS as STORAGE
 from allotment.scheduler.change_log import ChangeLog
 from allotment.scheduler.devices.claims import Claims
 from allotment.scheduler.devices.node_allocatable import costs_told
@@ -105,7 +106,7 @@ class Cluster:
             semantic.ResourceClass: self._semantic,
             semantic.ResourceClassParameters: self._semantic,
             semantic.ResourceClaimParameters: self._semantic,
-            **dict.fromkeys(storage.KINDS, self.storage.change),
+            **dict.fromkeys(STORAGE, self.storage.change),
         }
 
     def change(self, old: ApiStruct | None, new: ApiStruct | None) -> None:

@@ -37,6 +37,8 @@ from allotment.client.informers import Informers
 from allotment.client.places import DEFINITIONS, PLACES, place_of
 from allotment.client.recorder import EventType, Recorder, Subject
 from allotment.client.transport import Disconnected
+from allotment.scheduler.cluster import Cluster
+from allotment.scheduler.config.configuration import Configuration
 from allotment.scheduler.core import TURN_STEPS, Scheduler
 from allotment.scheduler.event import Changed, Done, Event, Failed, Tick, Turn, WriteFailure
 from allotment.scheduler.instruction import (
@@ -343,6 +345,17 @@ class Driver:
         }
         await self._patch_pod(write.namespace, write.name, write.uid, {"status": {"conditions": [condition]}})
         await self._pods.delete(write.name, write.namespace, uid=write.uid)
+
+
+def configured(configuration: Configuration) -> Scheduler:
+    """A core that schedules as a configuration says, of a cluster that it has yet to see."""
+    return Scheduler(
+        Cluster(),
+        configuration.rosters(),
+        backoff=configuration.backoff,
+        gangs=configuration.gangs,
+        making_room=configuration.making_room,
+    )
 
 
 def followed(served: Discovery) -> list[tuple[ResourcePath, type[ApiStruct]]]:

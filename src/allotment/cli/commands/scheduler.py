@@ -116,21 +116,12 @@ async def _rehearse(
     kubeconfig: Path | None, context: str | None, configuration: Configuration, output: str
 ) -> int:
     from allotment.insight.connecting import connected
-    from allotment.scheduler.cluster import Cluster
-    from allotment.scheduler.core import Scheduler
-    from allotment.scheduler.driver import snapshot
+    from allotment.scheduler.driver import configured, snapshot
     from allotment.scheduler.dry_run import DryRun
 
     async with connected(kubeconfig, context, "allotment-dry-run") as client:
         objects = await snapshot(client)
-    core = Scheduler(
-        Cluster(),
-        configuration.rosters(),
-        backoff=configuration.backoff,
-        gangs=configuration.gangs,
-        making_room=configuration.making_room,
-    )
-    decisions = DryRun(core, time.time()).run(objects)
+    decisions = DryRun(configured(configuration), time.time()).run(objects)
     if output == "json":
         _print_json(decisions)
     else:

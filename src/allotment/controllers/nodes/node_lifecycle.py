@@ -13,7 +13,6 @@ with NoSchedule and NoExecute; when the node is Ready again they go. Evicting po
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable
 
 from allotment.api.core import Node, NodeCondition, Taint
@@ -24,7 +23,7 @@ from allotment.client.form import Obj
 from allotment.client.informers import Informers
 from allotment.client.recorder import EventType, Recorder, Subject
 from allotment.client.work_queue import WorkQueue
-from allotment.controllers.clock import Now, real_time
+from allotment.controllers.clock import Now, loop_time, real_time
 from allotment.controllers.controller import Again
 
 SILENCE_SECONDS = 40.0
@@ -58,7 +57,7 @@ class NodeLifecycle:
         recorder: Recorder,
         *,
         now: Now = real_time,
-        clock: Callable[[], float] = lambda: asyncio.get_running_loop().time(),
+        clock: Callable[[], float] = loop_time,
     ) -> None:
         self.queue: WorkQueue[str] = WorkQueue()
         self._recorder, self._now, self._clock = recorder, now, clock

@@ -8,7 +8,6 @@ Pods that are already being deleted, and those that were bound to a node that ne
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 
 from allotment.api.core import Node, Pod
@@ -20,7 +19,7 @@ from allotment.client.informer import Key
 from allotment.client.informers import Informers
 from allotment.client.recorder import Recorder
 from allotment.client.work_queue import WorkQueue
-from allotment.controllers.clock import Now, real_time
+from allotment.controllers.clock import Now, loop_time, real_time
 from allotment.controllers.controller import Again
 from allotment.controllers.pod_state import BY_NODE, finished, node_of
 
@@ -44,7 +43,7 @@ class OrphanedPods:
         recorder: Recorder,
         *,
         now: Now = real_time,
-        clock: Callable[[], float] = lambda: asyncio.get_running_loop().time(),
+        clock: Callable[[], float] = loop_time,
     ) -> None:
         self.queue: WorkQueue[Key] = WorkQueue()
         self._now, self._clock = now, clock

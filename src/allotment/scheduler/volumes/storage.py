@@ -33,7 +33,6 @@ from allotment.scheduler.selector import nodes_selected
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from allotment.api.meta import ApiStruct
 
 HOSTNAME = "kubernetes.io/hostname"
 ZONE_LABELS = {
@@ -41,17 +40,6 @@ ZONE_LABELS = {
     "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
 }
 """Labels of zones and regions as they were called once, and as they are called today."""
-
-KINDS: tuple[type[ApiStruct], ...] = (
-    PersistentVolume,
-    PersistentVolumeClaim,
-    StorageClass,
-    CSINode,
-    CSIDriver,
-    CSIStorageCapacity,
-    VolumeAttachment,
-)
-"""What ``Storage`` takes in."""
 
 
 class KnownVolume:
@@ -111,7 +99,7 @@ class Storage:
     # --- what the server shows ---
 
     def change(self, old: Any, new: Any) -> None:
-        """Takes in an object of one of ``KINDS``."""
+        """Takes in an object of one of ``api.storage.KINDS``."""
         shown = new if new is not None else old
         match shown:
             case PersistentVolume():
