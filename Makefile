@@ -13,7 +13,7 @@ CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/allotment
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help venv lock demo test soak check format docs bench upstream differential kubernetes test-kubernetes schemas clean
+.PHONY: help venv lock demo test soak check format docs bench upstream differential kubernetes test-kubernetes schemas manifests clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -124,6 +124,9 @@ kubernetes: ## build the real kube-apiserver, kube-scheduler, kube-controller-ma
 .PHONY: kubernetes-path
 kubernetes-path: # where `make kubernetes` puts the programs
 	@echo $(KUBERNETES)
+
+manifests: $(READY) ## write what components may do into the embedded server's roles and examples/kubernetes
+	@$(BIN)/python tools/manifests.py
 
 MODULE = $$(go list -C tests/kubernetes -m -f '{{.Dir}}' k8s.io/$(1))
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from allotment.api.codec import to_builtins
-from allotment.cli.commands import controllers
-from allotment.controllers import suite
+from allotment.controllers import names, suite
 from tests.autoscaler import build
 from tests.checkout import CHECKOUT
 from tests.cli.served import Served, component, gpu_class, gpus, interrupted, pod, said, served, template
@@ -123,6 +122,7 @@ def test_names_that_are_wrong(allot: Allot, name: str) -> None:
 
 
 def test_every_controller_can_be_named_and_says_what_it_writes() -> None:
-    names = (*suite.NAMES, *suite.ON_REQUEST)
-    assert names == controllers.CHOICES
-    assert names == tuple(controllers.WRITES)
+    assert set(names.ALL) == set(suite.RIGHTS)
+    assert all(
+        any(not line.startswith("get,list,watch: ") for line in suite.RIGHTS[name]) for name in names.ALL
+    )

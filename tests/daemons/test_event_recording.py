@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from allotment.daemons.components import scheduler_of
 from allotment.daemons.event_recording import RECORDING_BYTES, recorded
 from allotment.scheduler.config.configuration import DEFAULT
+from allotment.scheduler.driver import configured
 from allotment.scheduler.event import Changed, Event, Tick, Turn
 from allotment.scheduler.event_log import configuration_of, opening, replay
 from tests.scheduler.builders import node, pod
@@ -26,7 +26,7 @@ EVENTS: tuple[Event, ...] = (
 
 def run(path: Path, most: int = RECORDING_BYTES) -> None:
     """A scheduler that binds a pod, recorded."""
-    core = scheduler_of(DEFAULT)
+    core = configured(DEFAULT)
     with recorded(path, DEFAULT, most) as hear:
         assert hear is not None
         for event in EVENTS:
@@ -42,7 +42,7 @@ def lines(path: Path) -> list[str]:
 def same(path: Path) -> bool:
     """Whether what the file has leads to the same again."""
     first, *rest = lines(path)
-    return replay(rest, scheduler_of(configuration_of(first)), first=2) is None
+    return replay(rest, configured(configuration_of(first)), first=2) is None
 
 
 def test_a_run_can_be_replayed_from_its_file(tmp_path: Path) -> None:

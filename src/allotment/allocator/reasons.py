@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from allotment.allocator.errors import AllocationError
-from allotment.allocator.request import full_name
 from allotment.allocator.selector import NotKnownYet
 from allotment.api.quantity import Quantity
 from allotment.api.text import few
@@ -167,7 +166,7 @@ def explain(problem: Problem, shortage: Shortage | None) -> NodeReason:
 
 def _fare(problem: Problem, request: RequestDemand, ask: Ask) -> AskReason:
     reason = AskReason(
-        claim=full_name(problem.demand.claims[request.claim].metadata),
+        claim=problem.demand.claims[request.claim].metadata.key,
         request=ask.name,
         needed=max(problem.terms.size(ask), 1) if ask.all else ask.count,
         devices=[_judge(problem, request, ask, position) for position in range(len(problem.devices))],
@@ -291,7 +290,7 @@ def _together(problem: Problem, shortage: Shortage | None) -> str:
             f"but only {_devices(shortage.available)} {suit} any of them"
         )
     for number, constraints in enumerate(problem.terms.constraints):
-        claim = full_name(problem.demand.claims[number].metadata)
+        claim = problem.demand.claims[number].metadata.key
         for constraint in constraints:
             kind = "different values" if constraint.distinct else "one value"
             if constraint.holders:

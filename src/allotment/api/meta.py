@@ -84,6 +84,16 @@ class ObjectMeta(ApiStruct, frozen=True, kw_only=True):
     # what must still happen before the object goes; each is removed by who does it
     finalizers: tuple[str, ...] = ()
 
+    @property
+    def key(self) -> str:
+        """``namespace/name``, or just the name where there is no namespace."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+def key_of(obj: Any) -> str:
+    """The key of a typed object, whatever its kind."""
+    return str(obj.metadata.key)
+
 
 class ShardInfo(ApiStruct, frozen=True, kw_only=True):
     """The part of a collection that a sharded list covers."""

@@ -330,3 +330,15 @@ def belongs_to(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
     if ref is None or (ref.namespace, ref.name) != (meta.namespace, meta.name):
         return False
     return not ref.uid or ref.uid == meta.uid
+
+
+KINDS: tuple[type[ApiStruct], ...] = (
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    CSINode,
+    CSIDriver,
+    CSIStorageCapacity,
+    VolumeAttachment,
+)
+"""All that has to do with storage."""

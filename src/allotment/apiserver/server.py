@@ -18,6 +18,7 @@ from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
 
+from allotment.api.timestamps import timestamp
 from allotment.apiserver.auth.authentication import Authentication
 from allotment.apiserver.auth.authorization import Authorization
 from allotment.apiserver.auth.bootstrap import bring_defaults
@@ -271,4 +272,4 @@ def now() -> str:
 
 @lru_cache(1)
 def _spelled(second: int) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(second))
+    return timestamp(second)

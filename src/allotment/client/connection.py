@@ -24,6 +24,8 @@ from typing import Any
 
 import yaml
 
+from allotment.api.timestamps import moment
+
 __all__ = ["Connection", "KubeconfigError", "in_cluster", "load"]
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -145,7 +147,7 @@ class ExecToken(BearerToken):
                 certificate, key = status.get("clientCertificateData"), status.get("clientKeyData")
                 if self._context is not None and certificate and key:
                     _load_identity(self._context, str(certificate).encode(), str(key).encode(), self._file)
-                self._until = _time(status.get("expirationTimestamp"))
+                self._until = moment(status.get("expirationTimestamp"))
                 self._known = True
             return self._value
 
@@ -388,10 +390,3 @@ def _material(entry: dict[str, Any], name: str, file: Path) -> bytes | None:
         except OSError as exc:
             raise KubeconfigError(f"{file}: {name} {path}: {exc.strerror}") from exc
     return None
-
-
-def _time(text: Any) -> datetime | None:
-    try:
-        return datetime.fromisoformat(str(text)) if text else None
-    except ValueError:
-        return None

@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from allotment.api.status import AlreadyExists, Conflict, NotFound, StatusError
+from allotment.api.timestamps import fine_timestamp
 from allotment.client.backoff import Backoff
 from allotment.client.client import Client
 from allotment.client.form import Obj
@@ -26,6 +27,11 @@ __all__ = ["LeaderElection", "LeaseTimes"]
 log = logging.getLogger(__name__)
 
 _RELEASES = 8
+
+
+def rights(lease: str) -> tuple[str, ...]:
+    """To take part in the election for a lease."""
+    return ("create: coordination.k8s.io: leases", f"get,update: coordination.k8s.io: leases: {lease}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +135,7 @@ class LeaderElection:
         return self._now() - self._seen_at >= duration
 
     def _claimed(self, spec: Obj) -> dict[str, Any]:
-        stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        stamp = fine_timestamp(datetime.now(UTC))
         ours = spec.get("holderIdentity") == self._identity
         return {
             "holderIdentity": self._identity,

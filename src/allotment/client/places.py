@@ -21,15 +21,7 @@ from allotment.api.batch import (
 from allotment.api.meta import ApiStruct
 from allotment.api.pools import ResourcePool
 from allotment.api.resource import DeviceTaintRule
-from allotment.api.storage import (
-    CSIDriver,
-    CSINode,
-    CSIStorageCapacity,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    StorageClass,
-    VolumeAttachment,
-)
+from allotment.api.storage import KINDS as STORAGE
 from allotment.client.discovery import Discovery
 from allotment.client.form import ResourcePath, resource_of
 
@@ -49,18 +41,7 @@ PLACES: dict[type[ApiStruct], tuple[ResourcePath, ...]] = {
     PodDisruptionBudget: (ResourcePath(POLICY, "poddisruptionbudgets", True),),
     VolcanoPodGroup: (ResourcePath(VOLCANO, "podgroups", True),),
     Queue: (ResourcePath(VOLCANO, "queues", False),),
-    **{
-        type_: (resource_of(type_),)
-        for type_ in (
-            StorageClass,
-            CSIDriver,
-            CSINode,
-            CSIStorageCapacity,
-            PersistentVolume,
-            PersistentVolumeClaim,
-            VolumeAttachment,
-        )
-    },
+    **{type_: (resource_of(type_),) for type_ in STORAGE},
     **{
         type_: _also(type_, "allotment.dev/v1alpha2")
         for type_ in (

@@ -18,6 +18,7 @@ from enum import Enum
 from itertools import count
 
 from allotment.api.status import NotFound, StatusError
+from allotment.api.timestamps import timestamp
 from allotment.client.bucket import Bucket
 from allotment.client.client import Client
 from allotment.client.form import Obj
@@ -65,6 +66,9 @@ class Subject:
         }
         return {name: value for name, value in fields.items() if value}
 
+
+RIGHTS = ("create,patch: core: events", "create,patch: events.k8s.io: events")
+"""The recorder writes to the first group. Kubernetes has the same objects in the second, and grants both together."""
 
 _Words = tuple[Subject, EventType, str, str]
 
@@ -171,7 +175,7 @@ class Recorder:
         }
 
     def _stamp(self) -> str:
-        return self._now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        return timestamp(self._now())
 
 
 def _namespace(subject: Subject) -> str:

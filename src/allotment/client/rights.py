@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from allotment.api.rights import grant
 from allotment.client.client import Client
 from allotment.client.form import ResourcePath
 
@@ -45,22 +46,15 @@ def reading(resources: Iterable[ResourcePath]) -> list[Right]:
     ]
 
 
-def writing(table: Sequence[str]) -> list[Right]:
-    """From lines ``verb,verb: group: resource,resource``, the core group as ``core``."""
-    found = []
-    for line in table:
-        verbs, group, resources = line.split(": ")
-        group = "" if group == "core" else group
-        found += [Right(verb, group, each) for verb in verbs.split(",") for each in resources.split(",")]
-    return found
-
-
-def leading(lease: str, namespace: str) -> list[Right]:
-    """To take part in the election for a lease."""
-    group = "coordination.k8s.io"
+def granted(lines: Iterable[str], namespace: str = "") -> list[Right]:
+    """Each right in lines as ``api.rights`` has them; those that name no namespace in the one given."""
     return [
-        Right("create", group, "leases", namespace),
-        *(Right(verb, group, "leases", namespace, lease) for verb in ("get", "update")),
+        Right(verb, group, resource, each.namespace or namespace, name)
+        for each in map(grant, lines)
+        for verb in each.verbs
+        for group in each.groups
+        for resource in each.resources
+        for name in each.names or ("",)
     ]
 
 

@@ -43,14 +43,27 @@ from allotment.controllers.claims.metrics import ClaimCreations, ClaimNumbers, S
 from allotment.controllers.claims.template_claims import TemplateClaims
 from allotment.controllers.controller import Controller, Reconciler
 from allotment.controllers.machines import provider as providers
-from allotment.controllers.machines.group_provider import GroupProvider
+from allotment.controllers.machines.group_provider import GroupMembers, GroupProvider
 from allotment.controllers.machines.lifecycle import MachineLifecycle
 from allotment.controllers.machines.market import Market
 from allotment.controllers.machines.metrics import MachineNumbers
 from allotment.controllers.machines.pod_events import PodEvents
-from allotment.controllers.machines.simulated_provider import SimulatedProvider
+from allotment.controllers.machines.simulated_provider import SimulatedMachines, SimulatedProvider
 from allotment.controllers.machines.sizes import SourceSizes
 from allotment.controllers.machines.sweep import Sweep
+from allotment.controllers.names import (
+    AUTOSCALING,
+    CLAIMS,
+    DEVICE_TAINTS,
+    MACHINES,
+    NODES,
+    OVERLAYS,
+    PARAMETERS,
+    POOLS,
+    SIMULATION,
+    VOLUMES,
+    WORKLOADS,
+)
 from allotment.controllers.nodes.node_lifecycle import NodeLifecycle
 from allotment.controllers.nodes.orphaned_pods import OrphanedPods
 from allotment.controllers.pools.followed_usage import FollowedUsage
@@ -77,21 +90,6 @@ from allotment.scheduler.config.configuration import DEFAULT, Configuration
 
 log = logging.getLogger(__name__)
 
-CLAIMS, DEVICE_TAINTS, POOLS, PARAMETERS, WORKLOADS, NODES, VOLUMES, OVERLAYS, SIMULATION = (
-    "claims",
-    "device-taints",
-    "pools",
-    "parameters",
-    "workloads",
-    "nodes",
-    "volumes",
-    "overlays",
-    "simulation",
-)
-NAMES = (CLAIMS, DEVICE_TAINTS, POOLS, PARAMETERS, WORKLOADS, NODES, VOLUMES, OVERLAYS, SIMULATION)
-MACHINES, AUTOSCALING = "machines", "autoscaling"
-ON_REQUEST = (MACHINES, AUTOSCALING)
-"""Those that run only where somebody asks for them."""
 NO_MACHINES = Catalogue()
 CLAIM_WORKERS = 128
 POOL_WORKERS = 32
@@ -292,6 +290,26 @@ _MAKERS: dict[str, Callable[[Parts], Sequence[Runs]]] = {
     MACHINES: _machines,
     AUTOSCALING: _autoscaling,
 }
+
+
+RIGHTS: dict[str, tuple[str, ...]] = {
+    CLAIMS: (*TemplateClaims.rights, *ClaimRelease.rights),
+    DEVICE_TAINTS: DeviceTaintEviction.rights,
+    POOLS: (*Pools.rights, *PoolHeartbeat.rights),
+    PARAMETERS: Parameters.rights,
+    WORKLOADS: (*Deployments.rights, *ReplicaSets.rights, *Jobs.rights, *DisruptionBudgets.rights),
+    NODES: (*NodeLifecycle.rights, *OrphanedPods.rights, *TaintEviction.rights),
+    VOLUMES: (*VolumeBinder.rights, *VolumeProtection.rights, *EphemeralClaims.rights),
+    OVERLAYS: Overlays.rights,
+    SIMULATION: (*SimulatedKubelet.rights, *SimulatedHeartbeat.rights, *SimulatedDrivers.rights),
+    MACHINES: (*MachineLifecycle.rights, *Sweep.rights, *SourceSizes.rights, *PodEvents.rights),
+    AUTOSCALING: (*Provisioning.rights, *ScaleDown.rights),
+}
+"""What each may do, in the lines of ``api.rights``."""
+EMBEDDED_RIGHTS = {POOLS: PoolStatusRequests.rights}
+"""What some do besides on the embedded server. Elsewhere Kubernetes does it."""
+PROVIDER_RIGHTS = {SimulatedProvider.name: SimulatedMachines.rights, GroupProvider.name: GroupMembers.rights}
+"""What providers of machines do besides. Those of other packages bring rights of their own."""
 
 
 async def controllers(

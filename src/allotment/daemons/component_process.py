@@ -20,17 +20,11 @@ import msgspec
 import uvloop
 from prometheus_client import CollectorRegistry, generate_latest
 
+from allotment.apiserver.auth import users
 from allotment.client.over_pipe import Pipe
 from allotment.client.transport import Call, Disconnected, Reply, Stream, Transport
-from allotment.controllers.suite import AUTOSCALING
-from allotment.daemons.components import (
-    CONTROLLERS,
-    SCHEDULER,
-    ComponentFailed,
-    Components,
-    WantedComponents,
-    first_of,
-)
+from allotment.controllers.names import AUTOSCALING
+from allotment.daemons.components import ComponentFailed, Components, WantedComponents, first_of
 from allotment.daemons.log import set_up
 from allotment.daemons.memory import spare_collector
 
@@ -164,7 +158,7 @@ async def _run(end: socket.socket, wanted: WantedComponents) -> int:
     registry = CollectorRegistry()
     offered = _Offered(registry)
     pipe = await Pipe.over(end, {_COMPONENTS: offered})
-    server = {user: pipe.to(user) for user in (SCHEDULER, CONTROLLERS)}
+    server = {user: pipe.to(user) for user in (users.SCHEDULER, users.CONTROLLERS)}
     components = Components.of_users(wanted, server, registry)
 
     async def begun() -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
+from allotment.apiserver.auth import users
 from allotment.client.client import Client
 from allotment.client.informers import Informers
 from allotment.client.recorder import Recorder
@@ -23,16 +24,11 @@ from allotment.controllers import suite
 from allotment.daemons.event_recording import recorded
 from allotment.insight.catalogue_files import read_files
 from allotment.insight.catalogue_following import follow_files, state_of
-from allotment.scheduler.cluster import Cluster
 from allotment.scheduler.config.configuration import DEFAULT, Configuration
-from allotment.scheduler.core import Scheduler
-from allotment.scheduler.driver import Driver
+from allotment.scheduler.driver import Driver, configured
 from allotment.scheduler.metrics import SchedulerMetrics
 
 log = logging.getLogger(__name__)
-
-SCHEDULER, CONTROLLERS = "allotment:scheduler", "allotment:controllers"
-"""The users that components are on the embedded server, with a role of the same name each."""
 
 
 class ComponentFailed(Exception):
@@ -71,7 +67,8 @@ class Components:
     ) -> Components:
         """Each as the user that it is on the embedded server; ``server`` has the transports into it by user."""
         scheduling, controlling = (
-            Client(server[user], manager=user.replace(":", "-")) for user in (SCHEDULER, CONTROLLERS)
+            Client(server[user], manager=user.replace(":", "-"))
+            for user in (users.SCHEDULER, users.CONTROLLERS)
         )
         return cls(wanted, scheduling, controlling, registry)
 
@@ -115,7 +112,7 @@ class Components:
             raise first_of(group) from None
 
     async def _schedule(self, configuration: Configuration) -> None:
-        core = scheduler_of(configuration)
+        core = configured(configuration)
         told = Recorder(self._scheduling, next(iter(core.profiles)))
         metrics = SchedulerMetrics(self._registry)
         with recorded(self._wanted.record, configuration) as hear:
@@ -123,17 +120,6 @@ class Components:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(_never_ending("writing events", told.run()))
                 tasks.create_task(_never_ending("the scheduler", driver.run()))
-
-
-def scheduler_of(configuration: Configuration) -> Scheduler:
-    """A fresh core, as the configuration has it."""
-    return Scheduler(
-        Cluster(),
-        configuration.rosters(),
-        backoff=configuration.backoff,
-        gangs=configuration.gangs,
-        making_room=configuration.making_room,
-    )
 
 
 async def _never_ending(name: str, work: Coroutine[Any, Any, None]) -> None:

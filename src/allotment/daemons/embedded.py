@@ -8,12 +8,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+from allotment.apiserver.auth import users
 from allotment.apiserver.auth.identity import Identity
 from allotment.autoscaler.catalogue.catalogue import Catalogue
 from allotment.client.client import Client
 from allotment.client.in_process import InProcessTransport
 from allotment.client.transport import Transport
-from allotment.daemons.components import CONTROLLERS, SCHEDULER, Components, WantedComponents
+from allotment.daemons.components import Components, WantedComponents
 from allotment.daemons.plan_process import plan_through
 from allotment.dashboard.dashboard import Dashboard
 
@@ -28,7 +29,7 @@ def transports_into(server: ApiServer) -> dict[str, Transport]:
     """Into the server, by the user that calls."""
     return {
         user: InProcessTransport(server.app, {"identity": Identity(user, ("system:authenticated",))})
-        for user in (SCHEDULER, CONTROLLERS)
+        for user in (users.SCHEDULER, users.CONTROLLERS)
     }
 
 

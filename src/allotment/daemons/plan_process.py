@@ -23,11 +23,12 @@ from allotment.api.autoscaling import InstanceType, NodeGroup, NodeOverlay, Node
 from allotment.api.codec import decode, encode
 from allotment.api.pools import ResourcePool
 from allotment.api.status import Forbidden, InternalError, Timeout
+from allotment.api.storage import KINDS as STORAGE
+from allotment.apiserver.auth import users
 from allotment.autoscaler.catalogue.catalogue import Catalogue
 from allotment.client.client import Client
 from allotment.client.over_pipe import Pipe
 from allotment.daemons.log import set_up
-from allotment.scheduler.volumes.storage import KINDS as STORAGE
 
 if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct
@@ -117,7 +118,7 @@ def _refusal(seen: Snapshot) -> str:
         return ""
     return (
         f"a plan takes rights that you do not have: to list {', '.join(sorted(denied))} in the whole cluster; "
-        "the roles allotment:viewer and view have them"
+        f"the roles {users.VIEWER} and view have them"
     )
 
 

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from allotment.api.pools import ResourcePool
+from allotment.api.rights import READ
 from allotment.api.status import NotFound, StatusError
 from allotment.client.client import Client
 from allotment.client.informer import Informer
@@ -24,6 +25,13 @@ from allotment.usage.published import published
 from allotment.usage.summary import NOTHING, Summary
 
 SAMPLE_SECONDS = WIDTH / 2  # so that no bucket is without, however late a sample is
+
+
+RIGHTS = (
+    f"{READ}: core: namespaces",
+    f"{READ}: ours: resourcepools",
+    f"get: coordination.k8s.io: leases: {NAME}",
+)
 
 
 class Census:

@@ -22,6 +22,7 @@ from typing import Any
 
 from allotment.allocator.pool import PoolID
 from allotment.api.status import BadRequest, Forbidden, NotFound, TooManyRequests, Unauthorized
+from allotment.apiserver.auth import users
 from allotment.apiserver.auth.identity import ANONYMOUS, Authorizer, Identity
 from allotment.apiserver.http.pages import Who
 from allotment.apiserver.http.reply import Response, StreamResponse
@@ -44,7 +45,7 @@ from allotment.insight.explain.answer import explained
 VIEWERS = 100
 MOST_OPEN_QUESTIONS = 8
 """About pods, that wait for their answers at a time; one is answered after the other."""
-OWN = Identity("allotment:dashboard", ("system:authenticated",))
+OWN = Identity(users.DASHBOARD, ("system:authenticated",))
 """Who counts, and reads no claims."""
 
 

@@ -16,6 +16,7 @@ from allotment.api.autoscaling import (
     ZONE,
     NodeClaim,
 )
+from allotment.apiserver.auth import users
 from allotment.autoscaler.catalogue.node_claims import (
     AS_PREDICTED,
     INITIALIZED,
@@ -71,7 +72,7 @@ def notes(rights: Rights) -> list[str]:
     told = []
     if missing:
         told.append(
-            f"You may not list and watch {', '.join(missing)}: they are left out. The role allotment:viewer has these rights."
+            f"You may not list and watch {', '.join(missing)}: they are left out. The role {users.VIEWER} has these rights."
         )
     if not rights.pods.everywhere:
         whose = f"only pods of {some(rights.pods.names)}" if rights.pods.names else "no pods"

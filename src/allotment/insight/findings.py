@@ -17,6 +17,7 @@ from allotment.api.claim_marks import STANDS_IN_FOR
 from allotment.api.core import Node, Pod
 from allotment.api.resource import ResourceClaim, ResourceSlice
 from allotment.api.text import few
+from allotment.api.timestamps import moment
 from allotment.scheduler.pod import claims_named
 from allotment.usage.inventory import DUPLICATE_DEVICES
 
@@ -172,7 +173,7 @@ def _of_claim(claim: AnyClaim, running: frozenset[str] | None, now: datetime) ->
         return Finding(kind, f"resourceclaim/{meta.name}", meta.namespace, message, step)
 
     remove = f"kubectl delete resourceclaim -n {quote(meta.namespace)} {quote(meta.name)}"
-    deleted = _time(meta.deletion_timestamp)
+    deleted = moment(meta.deletion_timestamp)
     if deleted is not None:
         if now - deleted >= _YOUNG and not status.reserved_for:
             waits = ", ".join(meta.finalizers) or "no finalizer"
@@ -200,15 +201,7 @@ def _since(claim: AnyClaim) -> datetime | None:
     """When it was allocated or, if nobody wrote that down, made."""
     allocation = claim.status.allocation if isinstance(claim, ResourceClaim) else None
     when = allocation.allocation_timestamp if allocation is not None else None
-    return _time(when or claim.metadata.creation_timestamp)
-
-
-def _time(text: str | None) -> datetime | None:
-    try:
-        found = datetime.fromisoformat(text or "")
-    except ValueError:
-        return None
-    return found if found.tzinfo is not None else None
+    return moment(when or claim.metadata.creation_timestamp)
 
 
 def _vanished(

@@ -24,13 +24,13 @@ from allotment.api.resource import (
     ResourceClaimTemplate,
     ResourceSlice,
 )
+from allotment.api.storage import KINDS as STORAGE
 from allotment.api.text import few
 from allotment.api.validation import ExpressionChecker
 from allotment.autoscaler.simulate.workload_pods import Workload, is_workload, unread_owners, workload_of
 from allotment.insight.errors import BadInput
 from allotment.insight.manifest_files import Reading
 from allotment.insight.placement.made_pods import MOST_MADE_PODS, pods_of_workloads
-from allotment.scheduler.volumes.storage import KINDS as STORAGE
 
 Name = tuple[str, str]
 """Namespace and name."""

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 from allotment.api.apps import DaemonSet
 from allotment.api.autoscaling import NodeClaim, NodeGroup, NodeOverlay, NodePool
 from allotment.api.batch import PodDisruptionBudget
 from allotment.api.core import Node, Pod
+from allotment.api.meta import key_of
 from allotment.api.resource import ResourceClaim, ResourceClaimTemplate
+from allotment.api.timestamps import seconds_of
 from allotment.autoscaler.catalogue.node_claims import on_offer
 from allotment.autoscaler.catalogue.overlays import evaluate
 from allotment.autoscaler.consolidate.consolidation import consolidate
 from allotment.autoscaler.provision.launch import to_be_had
 from allotment.autoscaler.provision.provisioner import provision
 from allotment.autoscaler.simulate.expected_machines import expect
-from allotment.autoscaler.simulate.forkable_cluster import key_of
 from allotment.autoscaler.simulate.pending_pods import make_claims
 from allotment.autoscaler.simulate.pod_quotas import refusals
 from allotment.autoscaler.simulate.simulation import start_simulation
@@ -155,7 +155,4 @@ def _quiet_since(simulation: Simulation, claims: Iterable[NodeClaim]) -> dict[st
 
 def _seconds(stamp: str | None) -> float:
     """What is not said was long ago."""
-    try:
-        return datetime.fromisoformat(stamp or "").timestamp()
-    except ValueError:
-        return 0.0
+    return seconds_of(stamp) or 0.0

@@ -16,7 +16,7 @@ from allotment.allocator.taint import tainted
 from allotment.api import semantic
 from allotment.api.batch import PodDisruptionBudget, PodGroup, PriorityClass, Queue, VolcanoPodGroup
 from allotment.api.core import Namespace, Node, Pod, ResourceQuota
-from allotment.api.meta import ApiStruct
+from allotment.api.meta import ApiStruct, key_of
 from allotment.api.resource import (
     DeviceClass,
     DeviceTaintRule,
@@ -25,6 +25,7 @@ from allotment.api.resource import (
     ResourceClaimTemplate,
     ResourceSlice,
 )
+from allotment.api.storage import KINDS as STORAGE
 from allotment.scheduler.change_log import ChangeLog
 from allotment.scheduler.devices.claims import Claims
 from allotment.scheduler.devices.node_allocatable import costs_told
@@ -105,7 +106,7 @@ class Cluster:
             semantic.ResourceClass: self._semantic,
             semantic.ResourceClassParameters: self._semantic,
             semantic.ResourceClaimParameters: self._semantic,
-            **dict.fromkeys(storage.KINDS, self.storage.change),
+            **dict.fromkeys(STORAGE, self.storage.change),
         }
 
     def change(self, old: ApiStruct | None, new: ApiStruct | None) -> None:
@@ -138,7 +139,7 @@ class Cluster:
         self.log.note(name)
 
     def _pod(self, old: Pod | None, new: Pod | None) -> None:
-        self.change_pod(_key(new if new is not None else old), old, new)
+        self.change_pod(key_of(new if new is not None else old), old, new)
 
     def change_pod(self, key: str, old: Pod | None, new: Pod | None) -> PodInfo | None:
         """As ``change``, for the pod by this key; returns it as it is now, None if it is gone or has finished."""
@@ -450,13 +451,8 @@ def _may_taint(selector: DeviceTaintSelector | None, slice: ResourceSlice) -> bo
     )
 
 
-def _key(obj: Any) -> str:
-    meta = obj.metadata
-    return f"{meta.namespace}/{meta.name}" if meta.namespace else str(meta.name)
-
-
 def _keep(objects: dict[str, Any], old: Any, new: Any, prefix: str = "") -> None:
-    key = prefix + _key(new if new is not None else old)
+    key = prefix + key_of(new if new is not None else old)
     if new is None:
         objects.pop(key, None)
     else:

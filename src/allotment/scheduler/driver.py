@@ -19,6 +19,7 @@ from allotment.api.batch import VOLCANO
 from allotment.api.core import Namespace, Node, Pod
 from allotment.api.meta import ApiStruct
 from allotment.api.resource import DeviceClass, ResourceClaim, ResourceSlice
+from allotment.api.rights import READ
 from allotment.api.status import (
     AlreadyExists,
     Conflict,
@@ -28,6 +29,7 @@ from allotment.api.status import (
     StatusError,
 )
 from allotment.api.storage import PersistentVolume, PersistentVolumeClaim
+from allotment.api.timestamps import timestamp
 from allotment.client.client import Client, Collection, PatchType
 from allotment.client.discovery import Discovery, discover
 from allotment.client.form import ResourcePath, Typed, resource_of
@@ -35,7 +37,8 @@ from allotment.client.informers import Informers
 from allotment.client.places import DEFINITIONS, PLACES, place_of
 from allotment.client.recorder import EventType, Recorder, Subject
 from allotment.client.transport import Disconnected
-from allotment.scheduler.binding.binding_conditions import timestamp
+from allotment.scheduler.cluster import Cluster
+from allotment.scheduler.config.configuration import Configuration
 from allotment.scheduler.core import TURN_STEPS, Scheduler
 from allotment.scheduler.event import Changed, Done, Event, Failed, Tick, Turn, WriteFailure
 from allotment.scheduler.instruction import (
@@ -63,6 +66,30 @@ MOST_WRITES = 128
 """On their way at once; the server commits together what comes together."""
 
 _ALWAYS: tuple[type[ApiStruct], ...] = (Node, Namespace, DeviceClass, ResourceSlice, ResourceClaim, Pod)
+
+READS = (
+    f"{READ}: core: namespaces,nodes,persistentvolumeclaims,persistentvolumes,pods",
+    f"{READ}: storage.k8s.io: csidrivers,csinodes,csistoragecapacities,storageclasses,volumeattachments",
+    f"{READ}: resource.k8s.io: deviceclasses,devicetaintrules,resourceclaims,resourceslices",
+    f"{READ}: ours: noderesourceslices,resourceclaimparameters,resourceclasses,resourceclassparameters,resourcepools",
+    f"{READ}: scheduling.k8s.io: podgroups",
+    f"{READ}: scheduling.volcano.sh: podgroups,queues",
+    f"{READ}: policy: poddisruptionbudgets",
+)
+"""What ``followed`` may name."""
+RIGHTS = (
+    *READS,
+    f"{READ}: apiextensions.k8s.io: customresourcedefinitions",
+    "create: core: pods/binding",
+    "delete: core: pods",
+    "patch: core: pods/status",
+    "patch: core: persistentvolumeclaims,persistentvolumes",  # which volume a claim gets, for which node one is made
+    "create,delete,patch: resource.k8s.io: resourceclaims",
+    "patch: resource.k8s.io: resourceclaims/binding,resourceclaims/status",
+    "patch: scheduling.k8s.io: podgroups/status",
+    # Volcano's own definition of its groups has no separate status.
+    "patch: scheduling.volcano.sh: podgroups,podgroups/status,queues/status",
+)
 
 
 class Driver:
@@ -318,6 +345,17 @@ class Driver:
         }
         await self._patch_pod(write.namespace, write.name, write.uid, {"status": {"conditions": [condition]}})
         await self._pods.delete(write.name, write.namespace, uid=write.uid)
+
+
+def configured(configuration: Configuration) -> Scheduler:
+    """A core that schedules as a configuration says, of a cluster that it has yet to see."""
+    return Scheduler(
+        Cluster(),
+        configuration.rosters(),
+        backoff=configuration.backoff,
+        gangs=configuration.gangs,
+        making_room=configuration.making_room,
+    )
 
 
 def followed(served: Discovery) -> list[tuple[ResourcePath, type[ApiStruct]]]:

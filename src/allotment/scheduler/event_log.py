@@ -22,9 +22,9 @@ from allotment.api.codec import DecodeError, decode, to_builtins
 from allotment.api.core import Namespace, Node, Pod
 from allotment.api.pools import ResourcePool
 from allotment.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
+from allotment.api.storage import KINDS as STORAGE
 from allotment.scheduler.config.configuration import Configuration
 from allotment.scheduler.event import Changed, Done, Event, Failed, Tick, Turn, WriteFailure
-from allotment.scheduler.volumes.storage import KINDS as STORAGE
 
 if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct

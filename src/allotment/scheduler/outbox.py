@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from allotment.scheduler.binding.binding_conditions import timestamp
+from allotment.api.timestamps import timestamp
 from allotment.scheduler.event import Done, Failed, WriteFailure
 from allotment.scheduler.instruction import Instruction, PatchPod, Tell
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from allotment.allocator.request import RESULTS_MAX, full_name
+from allotment.allocator.request import RESULTS_MAX
 from allotment.allocator.taint import BLOCKING, tolerates
 from allotment.api.quantity import Format, Quantity
 from allotment.api.resource import (
@@ -109,7 +109,7 @@ class _Ask:
 
     def where(self, more: str = "") -> str:
         """In which request, and of which claim if there are several, in brackets."""
-        claim = f"claim {full_name(self.claims[self.number].metadata)}, " if len(self.claims) > 1 else ""
+        claim = f"claim {self.claims[self.number].metadata.key}, " if len(self.claims) > 1 else ""
         return f"({claim}request {self.name}{more})"
 
 
@@ -136,7 +136,7 @@ def constraints_left_out(claims: Sequence[ResourceClaim]) -> Iterator[ClaimChang
         for index, constraint in enumerate(constraints):
             kind = "matchAttribute" if constraint.match_attribute is not None else "distinctAttribute"
             attribute = constraint.match_attribute or constraint.distinct_attribute or ""
-            of = f" (claim {full_name(claim.metadata)})" if len(claims) > 1 else ""
+            of = f" (claim {claim.metadata.key})" if len(claims) > 1 else ""
             rest = constraints[:index] + constraints[index + 1 :]
             yield ClaimChange(
                 ChangeKind.CONSTRAINT,

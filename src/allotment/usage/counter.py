@@ -6,8 +6,10 @@ Lease for all pools instead, and everybody who may read pools may read it.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
+
+from allotment.api.timestamps import moment
 
 NAME, NAMESPACE = "allotment-pools", "kube-system"
 API_VERSION, PLURAL = "coordination.k8s.io/v1", "leases"
@@ -22,7 +24,7 @@ _AHEAD_SECONDS = 600.0
 def standstill(lease: dict[str, Any] | None, now: datetime) -> str:
     """What is to be said of counts whose counter's lease is this: that they may be old, since when; empty if they are fresh."""
     spec = (lease or {}).get("spec") or {}
-    renewed = _moment(spec.get("renewTime"))
+    renewed = moment(spec.get("renewTime"))
     if renewed is None:
         return (
             "the counter of ResourcePools is not running, or older than its heartbeat: their counts may be of any time "
@@ -39,11 +41,3 @@ def standstill(lease: dict[str, Any] | None, now: datetime) -> str:
     if ago <= seconds + _GRACE_SECONDS:
         return ""
     return f"counts of ResourcePools are as of {at}: the counter is not running, or cannot write them (allot controllers)"
-
-
-def _moment(stamp: object) -> datetime | None:
-    try:
-        found = datetime.fromisoformat(stamp) if isinstance(stamp, str) else None
-    except ValueError:
-        return None
-    return found.astimezone(UTC) if found is not None and found.tzinfo is not None else None

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING
 
 from allotment.allocator.demand_view import GAVE_UP
 from allotment.allocator.errors import AllocationError
-from allotment.allocator.request import full_name
 from allotment.allocator.strategy import FIRST_FIT
 from allotment.usage.changes import (
     ChangeKind,
@@ -155,7 +154,7 @@ class _Search:
             return None
         return Remedy(
             change.kind,
-            full_name(self._claims[change.number].metadata),
+            self._claims[change.number].metadata.key,
             change.request,
             change.value,
             change.words,

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from allotment.allocator.outcome import Allocated
-from allotment.allocator.request import full_name
 from allotment.allocator.semantic import SemanticBook, allocate_semantic
 from allotment.api import semantic
 from allotment.usage.changes import ChangeKind
@@ -133,7 +132,7 @@ def _rewritings(claims: Sequence[semantic.ResourceClaim], book: SemanticBook) ->
     """What can be left out of the parameters, each thing by itself."""
     seen: set[int] = set()
     for terms in book.demand(claims).terms:
-        name = full_name(terms.claim.metadata)
+        name = terms.claim.metadata.key
         parameters, of_class = terms.claim_parameters, terms.class_parameters
         if parameters.metadata.name and id(parameters) not in seen:
             seen.add(id(parameters))
@@ -144,7 +143,7 @@ def _rewritings(claims: Sequence[semantic.ResourceClaim], book: SemanticBook) ->
 
 
 def _of_claim(claim: str, parameters: ClaimParameters) -> Iterator[Rewritten]:
-    where = f"ResourceClaimParameters {full_name(parameters.metadata)}"
+    where = f"ResourceClaimParameters {parameters.metadata.key}"
     several = sum(len(_required(each)) for each in parameters.requests)
     for number, request in enumerate(parameters.requests):
         required = _required(request)

@@ -22,7 +22,7 @@ from allotment.allocator.pool import PoolID
 from allotment.allocator.taint import may_taint
 from allotment.api import semantic
 from allotment.api.core import Node
-from allotment.api.meta import ApiStruct, ObjectMeta
+from allotment.api.meta import ApiStruct
 from allotment.api.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
 from allotment.usage.allocation import AllocationInfo, Held, held_by
 from allotment.usage.hidden import with_hidden_claims
@@ -93,7 +93,7 @@ class Usage:
             case ResourceSlice() | semantic.NodeResourceSlice():
                 self._slice(shown, gone=new is None)
             case ResourceClaim() | semantic.ResourceClaim():
-                self._claim(_key(shown.metadata), held_by(shown) if new is not None else {})
+                self._claim(shown.metadata.key, held_by(shown) if new is not None else {})
             case DeviceTaintRule():
                 self._rule(shown, gone=new is None)
             case Node():
@@ -269,10 +269,6 @@ class Usage:
 def compute_usage(objects: Iterable[ApiStruct]) -> list[PoolUsage]:
     """Every pool of a cluster, from all its slices, claims and taint rules."""
     return Usage(objects).pools()
-
-
-def _key(claim: ObjectMeta) -> str:
-    return f"{claim.namespace}/{claim.name}"
 
 
 def _pool_of(slice: ResourceSlice | semantic.NodeResourceSlice) -> PoolID:

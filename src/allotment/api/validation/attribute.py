@@ -4,8 +4,8 @@ Fleets have millions of attributes and nearly all are plain: a number, a truth v
 quick test; only what is left is looked at closely, with paths and messages.
 """
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Sized
+from typing import Final, Protocol
 
 from msgspec.structs import astuple, fields
 
@@ -25,14 +25,30 @@ ATTRIBUTE_LENGTH: Final = 64
 _JSON_NAMES: Final = tuple(field.encode_name for field in fields(DeviceAttribute))
 
 
-def check_attributes(device: Device, path: FieldPath) -> Iterator[FieldError]:
-    """The attributes of the device at ``path``; if there are too many, only that."""
+class Attributed(Protocol):
+    """A device, or a template of one."""
+
+    @property
+    def attributes(self) -> Sized: ...
+    @property
+    def capacity(self) -> Sized: ...
+
+
+def check_count(device: Attributed, path: FieldPath) -> Iterator[FieldError]:
+    """How many attributes and capacities the device at ``path`` has."""
     count = len(device.attributes) + len(device.capacity)
     if count > ATTRIBUTES_AND_CAPACITIES:
         yield path.invalid(
             f"must not have more than {ATTRIBUTES_AND_CAPACITIES} attributes and capacities together, has {count}",
             count,
         )
+
+
+def check_attributes(device: Device, path: FieldPath) -> Iterator[FieldError]:
+    """The attributes of the device at ``path``; if there are too many, only that."""
+    crowd = list(check_count(device, path))
+    if crowd:
+        yield from crowd
         return
     values = 0
     for name, attribute in device.attributes.items():

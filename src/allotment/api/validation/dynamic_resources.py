@@ -21,7 +21,7 @@ from allotment.api.fields import FieldError, FieldPath
 from allotment.api.names import dns_subdomain_problem, label_key_problem
 from allotment.api.resource import CounterSet
 from allotment.api.text import byte_length
-from allotment.api.validation.attribute import ATTRIBUTES_AND_CAPACITIES
+from allotment.api.validation.attribute import ATTRIBUTES_AND_CAPACITIES, check_count
 from allotment.api.validation.device import check_device
 from allotment.api.validation.lists import each, each_once, repeated
 from allotment.api.validation.naming import (
@@ -173,12 +173,9 @@ def _check_selector(selector: TemplateNodeSelector, path: FieldPath) -> Iterator
 
 
 def _check_device(device: DeviceTemplate, path: FieldPath) -> Iterator[FieldError]:
-    count = len(device.attributes) + len(device.capacity)
-    if count > ATTRIBUTES_AND_CAPACITIES:
-        yield path.invalid(
-            f"must not have more than {ATTRIBUTES_AND_CAPACITIES} attributes and capacities together, has {count}",
-            count,
-        )
+    crowd = list(check_count(device, path))
+    if crowd:
+        yield from crowd
         return
     yield from check_device(device.known(), path, chooses_nodes=False)
     for name, attribute in device.attributes.items():

@@ -7,7 +7,7 @@ known must be there, be equal where it was bound to be, and differ between diffe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
@@ -65,13 +65,7 @@ def tree_differences(
 ) -> list[PredictionDifference]:
     """What differs between NodeResourceSlices of one node, by driver and instance; as with devices, more attributes do no harm."""
     before, after = _instances(predicted), _instances(published)
-    drivers = {driver for driver, _ in before}
-    found = [PredictionDifference(*id, "is missing") for id in before if id not in after]
-    found += [
-        PredictionDifference(*id, "was not predicted")
-        for id in after
-        if id[0] in drivers and id not in before
-    ]
+    found = _unmatched(before, after)
     for id in before.keys() & after.keys():
         for name, value in before[id].items():
             if name not in after[id]:
@@ -81,6 +75,17 @@ def tree_differences(
                     PredictionDifference(*id, f"{name}: {value} was predicted, is {after[id][name]}")
                 )
     return sorted(found)
+
+
+def _unmatched(before: Collection[ID], after: Collection[ID]) -> list[PredictionDifference]:
+    """What is missing, and what was not predicted of drivers of which something was."""
+    drivers = {driver for driver, _ in before}
+    found = [PredictionDifference(*id, "is missing") for id in before if id not in after]
+    return found + [
+        PredictionDifference(*id, "was not predicted")
+        for id in after
+        if id[0] in drivers and id not in before
+    ]
 
 
 def _instances(slices: Iterable[semantic.NodeResourceSlice]) -> dict[ID, dict[str, Any]]:
@@ -103,13 +108,7 @@ def differences(
     replaced: of each pool only the newest generation counts."""
     before = _devices(predicted)
     after = _devices(each for _, pool in _newest(published) for each in pool)
-    drivers = {driver for driver, _ in before}
-    found = [PredictionDifference(*id, "is missing") for id in before if id not in after]
-    found += [
-        PredictionDifference(*id, "was not predicted")
-        for id in after
-        if id[0] in drivers and id not in before
-    ]
+    found = _unmatched(before, after)
     for id in before.keys() & after.keys():
         found += [PredictionDifference(*id, words) for words in _changes(id[0], before[id], after[id])]
     found += _unbound(before, after)

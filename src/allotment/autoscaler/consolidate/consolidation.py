@@ -24,6 +24,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from allotment.api.core import Node
+from allotment.api.meta import key_of
 from allotment.autoscaler.catalogue.machine import Machine
 from allotment.autoscaler.consolidate.removability import Removability, Stay, is_leaving
 from allotment.autoscaler.provision.lots import rank
@@ -38,7 +39,6 @@ from allotment.autoscaler.simulate.drain import (
     belongs_to_node,
     clear,
 )
-from allotment.autoscaler.simulate.forkable_cluster import key_of
 from allotment.autoscaler.simulate.node_arrival import arrive
 from allotment.autoscaler.simulate.simulation import BoundPod
 from allotment.autoscaler.simulate.utilisation import utilisation

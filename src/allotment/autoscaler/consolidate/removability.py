@@ -32,10 +32,10 @@ from allotment.api.autoscaling import (
     NodePool,
 )
 from allotment.api.core import Node
+from allotment.api.meta import key_of
 from allotment.autoscaler.catalogue.node_claims import DISRUPTED
 from allotment.autoscaler.consolidate.disruption_policy import EMPTY, UNDERUTILIZED, DisruptionPolicy
 from allotment.autoscaler.simulate.drain import goes_along, only_looks
-from allotment.autoscaler.simulate.forkable_cluster import key_of
 
 if TYPE_CHECKING:
     from allotment.api.core import Pod

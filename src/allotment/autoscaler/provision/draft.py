@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from allotment.api.meta import key_of
 from allotment.autoscaler.provision.lots import Bundle, lots_of
 from allotment.autoscaler.provision.plan import PodPlace, devices_of
-from allotment.autoscaler.simulate.forkable_cluster import key_of
 from allotment.scheduler.diagnosis import NoNode
 
 if TYPE_CHECKING:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from allotment.api.autoscaling import ZONE
 from allotment.api.core import NodeSelector
+from allotment.api.meta import key_of
 from allotment.api.resource import ResourceSlice
 from allotment.autoscaler.catalogue.machine import node_of
 from allotment.autoscaler.provision.draft import PlanDraft, place, place_on_existing, units
@@ -28,7 +29,6 @@ from allotment.autoscaler.provision.fleet_totals import Totals, totals_of
 from allotment.autoscaler.provision.lots import Bundle, bundled, deals, in_gang, labels_read, lots_of
 from allotment.autoscaler.provision.machine_sets import CheapestSet, MachineSets
 from allotment.autoscaler.provision.machine_trials import claims_of, machine_kind
-from allotment.autoscaler.simulate.forkable_cluster import key_of
 from allotment.autoscaler.simulate.node_arrival import arrive, daemon_sets
 
 if TYPE_CHECKING:

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from allotment.api.meta import key_of
 from allotment.api.quantity import Quantity
 from allotment.autoscaler.catalogue.node_claims import claim_of, on_offer
 from allotment.autoscaler.provision.provisioner import provision
 from allotment.autoscaler.simulate.expected_machines import expect
-from allotment.autoscaler.simulate.forkable_cluster import key_of
 from allotment.autoscaler.simulate.pending_pods import make_claims
 from allotment.autoscaler.solver.covering import USUAL, SolverEffort
 from allotment.scheduler.config.configuration import DEFAULT_SCHEDULER

@@ -21,8 +21,8 @@ from msgspec.structs import replace
 
 from allotment.api.autoscaling import HOSTNAME, ZONE
 from allotment.api.codec import encode
+from allotment.api.meta import key_of
 from allotment.autoscaler.provision.pod_ties import company_nodes, in_order, ties
-from allotment.autoscaler.simulate.forkable_cluster import key_of
 from allotment.scheduler.diagnosis import NoNode
 from allotment.scheduler.gangs.gang import gang_of
 from allotment.scheduler.pod import PodInfo, group_key

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from allotment.api.core import Node
+from allotment.api.meta import key_of
 from allotment.autoscaler.provision.lots import company_of, lots_of
 from allotment.autoscaler.provision.plan import PodPlace, devices_of
-from allotment.autoscaler.simulate.forkable_cluster import key_of
 from allotment.autoscaler.simulate.node_arrival import arrive
 from allotment.scheduler.diagnosis import NoNode
 

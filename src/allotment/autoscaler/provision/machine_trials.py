@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from allotment.api.codec import encode
+from allotment.api.meta import key_of
 from allotment.api.resource import ResourceSlice
 from allotment.autoscaler.catalogue.machine import Machine, is_local, node_of
 from allotment.autoscaler.provision.device_rooms import can_serve, device_rooms, held
 from allotment.autoscaler.provision.lots import Bundle, Lot, alone, labels_read
 from allotment.autoscaler.provision.plan import devices_of
-from allotment.autoscaler.simulate.forkable_cluster import key_of
 from allotment.autoscaler.simulate.node_arrival import arrive, daemon_sets
 from allotment.autoscaler.simulate.simulation import BoundPod
 from allotment.autoscaler.solver.covering_problem import Dimension, Pattern

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from allotment.api.autoscaling import HOSTNAME
-from allotment.autoscaler.simulate.forkable_cluster import key_of
+from allotment.api.meta import key_of
 from allotment.scheduler.diagnosis import NoNode
 from allotment.scheduler.neighbours import Question, Term, wishes_of
 

@@ -27,6 +27,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from allotment.api.core import Node
+from allotment.api.meta import key_of
 from allotment.autoscaler.catalogue.machine import Machine, node_of
 from allotment.autoscaler.provision.draft import UNIT, PlanDraft, place, place_on_existing, units
 from allotment.autoscaler.provision.gang_selection import GangSelection, best_attempt
@@ -38,7 +39,6 @@ from allotment.autoscaler.provision.min_values import Flexibility
 from allotment.autoscaler.provision.plan import LeftOut, NewNode, Plan, PodPlace
 from allotment.autoscaler.provision.topology_choice import Gathering
 from allotment.autoscaler.simulate.declared_features import declaring
-from allotment.autoscaler.simulate.forkable_cluster import key_of
 from allotment.autoscaler.simulate.node_arrival import arrive, dismiss
 from allotment.autoscaler.solver.covering import EXACT_PODS, USUAL, SolverEffort, cover, relaxed
 from allotment.autoscaler.solver.covering_problem import Cover, CoveringProblem, Fair, Offer, Pattern

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from allotment.allocator.taint import tolerates
-from allotment.api.meta import ObjectMeta
+from allotment.api.meta import ObjectMeta, key_of
 from allotment.api.resource import (
     DeviceTaint,
     DeviceTaintRule,
@@ -24,7 +24,6 @@ from allotment.api.text import few, plural
 from allotment.autoscaler.errors import Refused
 from allotment.autoscaler.scenario.pool_size import current, grown, is_partitioned, shrunk
 from allotment.autoscaler.simulate.bound_objects import left
-from allotment.autoscaler.simulate.forkable_cluster import key_of
 
 if TYPE_CHECKING:
     from allotment.api.scenario import ResizePool, TaintDevice

@@ -30,11 +30,11 @@ from allotment.api.resource import (
     ResourceSlice,
 )
 from allotment.api.scenario import AddNodes, Expect, Submit
+from allotment.api.storage import KINDS as STORAGE
 from allotment.api.validation import ExpressionChecker
 from allotment.autoscaler.scenario.step_rules import MOST_NODES, MOST_PODS, VERBS, wrong, wrongly_expected
 from allotment.autoscaler.simulate.forkable_cluster import Slice, publisher
 from allotment.autoscaler.simulate.workload_pods import VERSIONS, Workload, is_workload, workload_of
-from allotment.scheduler.volumes.storage import KINDS as STORAGE
 
 __all__ = ["CheckedScenario", "ScenarioError", "read_scenario"]
 

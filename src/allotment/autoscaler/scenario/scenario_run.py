@@ -18,7 +18,7 @@ from allotment.api import semantic
 from allotment.api.batch import PodGroup
 from allotment.api.claim_marks import POD_CLAIM_NAME
 from allotment.api.core import Pod
-from allotment.api.meta import OwnerReference
+from allotment.api.meta import OwnerReference, key_of
 from allotment.api.resource import ResourceClaim, ResourceClaimTemplate
 from allotment.autoscaler.errors import Refused
 from allotment.autoscaler.scenario.differences import Chronicle
@@ -26,7 +26,6 @@ from allotment.autoscaler.scenario.expectation import unmet
 from allotment.autoscaler.scenario.step_actions import ScenarioSimulation
 from allotment.autoscaler.scenario.step_outcome import Outcome, Waits
 from allotment.autoscaler.scenario.step_title import titled
-from allotment.autoscaler.simulate.forkable_cluster import key_of
 from allotment.autoscaler.simulate.pending_pods import (
     Template,
     from_template,

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from allotment.api.apps import DaemonSet
 from allotment.api.core import Node, Pod, PodStatus
+from allotment.api.meta import key_of
 from allotment.api.resource import DeviceTaintRule, ResourceClaim, ResourceClaimStatus
 from allotment.api.scenario import (
     AddNodes,
@@ -33,7 +34,7 @@ from allotment.autoscaler.scenario.node_copy import copied
 from allotment.autoscaler.scenario.step_rules import DELETABLE
 from allotment.autoscaler.simulate.declared_features import declaring
 from allotment.autoscaler.simulate.drain import CannotDrain, drain, forget, goes_along
-from allotment.autoscaler.simulate.forkable_cluster import Slice, key_of, publisher
+from allotment.autoscaler.simulate.forkable_cluster import Slice, publisher
 from allotment.autoscaler.simulate.node_arrival import add_node, arrive, start_daemons
 from allotment.autoscaler.simulate.workload_pods import Workload, WorkloadID, like, owners_of
 from allotment.scheduler.config.configuration import DEFAULT_SCHEDULER

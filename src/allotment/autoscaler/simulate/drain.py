@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from allotment.api.meta import key_of
 from allotment.api.resource import ResourceClaim
 from allotment.autoscaler.errors import NodeInUse
-from allotment.autoscaler.simulate.forkable_cluster import key_of
 from allotment.autoscaler.simulate.simulation import BoundPod, Removed
 from allotment.scheduler.disruption_budgets import Budgets
 

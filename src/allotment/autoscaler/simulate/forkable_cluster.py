@@ -19,7 +19,7 @@ from allotment.api import semantic
 from allotment.api.codec import decode, to_builtins
 from allotment.api.conversion.v1alpha2 import to_v1
 from allotment.api.core import Node, Pod
-from allotment.api.meta import ApiStruct
+from allotment.api.meta import ApiStruct, key_of
 from allotment.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from allotment.autoscaler.errors import NoFork, NoSuchNode
 from allotment.scheduler.cluster import Cluster
@@ -278,9 +278,3 @@ def _devices(slice: Slice) -> tuple[tuple[str, str], frozenset[str] | None]:
         return (slice.spec.driver_name, slice.spec.node_name), None
     names = frozenset([device.name for device in slice.spec.devices])
     return (slice.spec.driver, slice.spec.pool.name), names
-
-
-def key_of(obj: Any) -> str:
-    """``namespace/name``, or ``name`` for what has no namespace."""
-    meta = obj.metadata
-    return f"{meta.namespace}/{meta.name}" if meta.namespace else str(meta.name)

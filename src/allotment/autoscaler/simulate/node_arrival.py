@@ -16,12 +16,12 @@ from msgspec.structs import replace
 from allotment.api import semantic
 from allotment.api.apps import DaemonSet
 from allotment.api.core import Node, Pod, PodStatus, Toleration
-from allotment.api.meta import ObjectMeta, OwnerReference
+from allotment.api.meta import ObjectMeta, OwnerReference, key_of
 from allotment.api.resource import ResourceClaim, ResourceClaimTemplate
 from allotment.api.storage import CSIDriver, CSINode, CSINodeDriver, CSINodeSpec
 from allotment.autoscaler.catalogue.machine import Machine, node_of, trees_of
 from allotment.autoscaler.simulate.drain import belongs_to_node, forget
-from allotment.autoscaler.simulate.forkable_cluster import Slice, key_of
+from allotment.autoscaler.simulate.forkable_cluster import Slice
 from allotment.autoscaler.simulate.pending_pods import Template, missing_claims
 from allotment.autoscaler.simulate.simulation import BoundPod
 from allotment.scheduler.config.configuration import DEFAULT_SCHEDULER

@@ -16,9 +16,9 @@ from msgspec.structs import replace
 
 from allotment.api.codec import to_builtins
 from allotment.api.core import ScopedResourceSelectorRequirement
+from allotment.api.meta import key_of
 from allotment.api.quantity import Quantity
 from allotment.api.quota_usage import PODS, Usage, counted_in, in_scope, usage_of
-from allotment.autoscaler.simulate.forkable_cluster import key_of
 from allotment.scheduler.devices.claim_quotas import add
 from allotment.scheduler.priority import default_class
 

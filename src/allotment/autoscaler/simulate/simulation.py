@@ -21,7 +21,7 @@ from allotment.allocator.features import ALL, Features
 from allotment.api.batch import PodGroup
 from allotment.api.claim_marks import EXTENDED
 from allotment.api.core import Node, Pod
-from allotment.api.meta import ApiStruct, OwnerReference
+from allotment.api.meta import ApiStruct, OwnerReference, key_of
 from allotment.api.resource import ResourceClaim
 from allotment.api.storage import PersistentVolume, PersistentVolumeClaim
 from allotment.autoscaler.errors import (
@@ -40,7 +40,7 @@ from allotment.autoscaler.simulate.bound_objects import (
     placed_volume,
     written,
 )
-from allotment.autoscaler.simulate.forkable_cluster import ForkableCluster, Slice, key_of, publisher
+from allotment.autoscaler.simulate.forkable_cluster import ForkableCluster, Slice, publisher
 from allotment.scheduler.binding.step import BindVolume, MakeClaim, SelectNode, WriteClaim
 from allotment.scheduler.config.configuration import DEFAULT, DEFAULT_SCHEDULER, Configuration
 from allotment.scheduler.devices.semantic_claim import IMMEDIATE, carried

@@ -130,7 +130,7 @@ def _tell(last: Picture) -> None:
 async def _play(folder: Path, stage: DemoDisplay) -> Picture | None:
     """Runs everything until the story is told; None if somebody did not want to see its end."""
     from allotment.apiserver.server import ApiServer, Options
-    from allotment.controllers.suite import NAMES, ON_REQUEST
+    from allotment.controllers.names import ALL
     from allotment.daemons.components import ComponentFailed, WantedComponents
     from allotment.daemons.demo_objects import administrator, bring_fleet, bring_workloads, demo_catalogue
     from allotment.daemons.embedded import components_of
@@ -151,9 +151,7 @@ async def _play(folder: Path, stage: DemoDisplay) -> Picture | None:
     await server.start()
     try:
         await bring_fleet(server)
-        components = components_of(
-            server, WantedComponents(DEFAULT, (*NAMES, *ON_REQUEST), (demo_catalogue(),))
-        )
+        components = components_of(server, WantedComponents(DEFAULT, ALL, (demo_catalogue(),)))
         await run_until(ended, components.run(story))
     except ComponentFailed as exc:
         raise Failure(str(exc)) from exc

@@ -17,22 +17,11 @@ from allotment.cli.options.service_options import connection_options, service_op
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-    from allotment.client.client import Client
-    from allotment.client.rights import Right
     from allotment.daemons.service import Service
     from allotment.scheduler.config.configuration import Configuration
     from allotment.scheduler.dry_run import DryRunDecision
 
 NAME = "scheduler"
-WRITES = (
-    "create: core: pods/binding,events",
-    "patch: core: pods/status,events",
-    "delete: core: pods",
-    "create,delete,patch: resource.k8s.io: resourceclaims",
-    "patch: resource.k8s.io: resourceclaims/status",
-    "patch: core: persistentvolumeclaims,persistentvolumes",
-)
-"""What it does besides reading, as in ``rights.writing``."""
 
 
 @click.command(name="scheduler")
@@ -129,12 +118,13 @@ def _named(configuration: Configuration, name: str | None) -> Configuration:
 
 
 async def _run(service: Service, configuration: Configuration, record: Path | None) -> None:
+    from allotment.daemons import rights
     from allotment.daemons.components import Components, WantedComponents
     from allotment.daemons.service import check_rights, serve
     from allotment.insight.connecting import connected
 
     async with connected(service.kubeconfig, service.context, service.lease) as client:
-        await check_rights(client, service.name, await rights_of(service, client))
+        await check_rights(client, service.name, await rights.of_scheduler(service, client))
 
         async def work(registry: CollectorRegistry) -> None:
             wanted = WantedComponents(configuration, record=record)
@@ -143,33 +133,19 @@ async def _run(service: Service, configuration: Configuration, record: Path | No
         await serve(service, client, work)
 
 
-async def rights_of(service: Service, client: Client) -> list[Right]:
-    """What it must be allowed to do on this server."""
-    from allotment.client.discovery import discover
-    from allotment.client.places import DEFINITIONS
-    from allotment.client.rights import leading, reading, writing
-    from allotment.daemons.service import NAMESPACE
-    from allotment.scheduler.driver import followed
-
-    resources = [resource for resource, _ in followed(await discover(client))]
-    rights = reading([*resources, DEFINITIONS]) + writing(WRITES)
-    return rights + (leading(service.lease, NAMESPACE) if service.leader_elect else [])
-
-
 # --- what it would do ---
 
 
 async def _rehearse(
     kubeconfig: Path | None, context: str | None, configuration: Configuration, output: str
 ) -> int:
-    from allotment.daemons.components import scheduler_of
     from allotment.insight.connecting import connected
-    from allotment.scheduler.driver import snapshot
+    from allotment.scheduler.driver import configured, snapshot
     from allotment.scheduler.dry_run import DryRun
 
     async with connected(kubeconfig, context, "allotment-dry-run") as client:
         objects = await snapshot(client)
-    decisions = DryRun(scheduler_of(configuration), time.time()).run(objects)
+    decisions = DryRun(configured(configuration), time.time()).run(objects)
     if output == "json":
         _print_json(decisions)
     else:
@@ -228,15 +204,15 @@ def _check_writable(record: Path) -> None:
 
 def _replay(file: Path, configuration: Configuration | None) -> int:
     """Has a fresh core hear a recorded run again, with its own configuration unless another is given."""
-    from allotment.daemons.components import scheduler_of
     from allotment.insight.errors import NoAnswer
+    from allotment.scheduler.driver import configured
     from allotment.scheduler.event_log import BrokenLog, configuration_of, replay
 
     counts = Counter[str]()
     try:
         with file.open(encoding="utf-8") as lines:
             recorded = configuration_of(next(lines, ""))
-            core = scheduler_of(configuration or recorded)
+            core = configured(configuration or recorded)
             difference = replay(_counted(lines, counts), core, first=2)
     except OSError as exc:
         raise NoAnswer(f"{file} cannot be read: {exc.strerror or exc}") from exc

@@ -112,7 +112,7 @@ def command(
     from allotment.apiserver.server import Options
     from allotment.cli.options.data_folder import folder_of
     from allotment.cli.options.scheduler_config import configuration_of
-    from allotment.controllers.suite import AUTOSCALING, MACHINES, NAMES
+    from allotment.controllers.names import AUTOSCALING, MACHINES, NAMES
     from allotment.daemons.components import WantedComponents
     from allotment.daemons.demo_objects import demo_catalogue
     from allotment.daemons.log import set_up

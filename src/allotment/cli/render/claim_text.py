@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from allotment.api.text import plural
+from allotment.api.timestamps import moment
 from allotment.cli.render.pool_description import field
 from allotment.insight.findings import Finding
 from allotment.insight.usage_document import UNKNOWN
@@ -67,10 +68,10 @@ def _state_words(facts: ClaimFacts) -> str:
 
 
 def _age(created: str | None, now: datetime) -> str:
-    try:
-        seconds = int((now - datetime.fromisoformat(created or "")).total_seconds())
-    except (ValueError, TypeError):
+    begun = moment(created)
+    if begun is None:
         return created or UNKNOWN
+    seconds = int((now - begun).total_seconds())
     for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
         if seconds >= 2 * size:
             return f"{created} ({seconds // size}{unit} ago)"

@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from allotment.api.text import plural, printable
+from allotment.api.timestamps import moment
 from allotment.cli.render.device_cell import DeviceSign, cells, room_for
 from allotment.cli.render.top_view import Extent, Sort, TopPart
 from allotment.cli.render.usage_table import allocated_words, parts, problem
@@ -307,10 +308,10 @@ def _pod(pod: WaitingPod, now: datetime, width: int) -> list[Line]:
 
 def age(since: str, now: datetime) -> str:
     """How long ago a timestamp was, in one unit; nothing if there is none."""
-    try:
-        seconds = int((now - datetime.fromisoformat(since)).total_seconds())
-    except (ValueError, TypeError):
+    begun = moment(since)
+    if begun is None:
         return ""
+    seconds = int((now - begun).total_seconds())
     for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60)):
         if seconds >= size:
             return f"{seconds // size}{unit}"

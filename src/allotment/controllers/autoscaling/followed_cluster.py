@@ -10,13 +10,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from allotment.api.core import Namespace, Node, Pod, ResourceQuota
-from allotment.api.meta import ApiStruct
+from allotment.api.meta import ApiStruct, key_of
 from allotment.api.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
-from allotment.autoscaler.simulate.forkable_cluster import key_of
+from allotment.api.rights import READ
 from allotment.autoscaler.simulate.simulation import Simulation, start_simulation
 from allotment.client.form import ResourcePath
 from allotment.client.informers import Informers
 from allotment.controllers.claims.claim_users import claim_name
+from allotment.scheduler import driver
 from allotment.scheduler.config.configuration import DEFAULT, Configuration
 
 _ALWAYS: tuple[type[ApiStruct], ...] = (
@@ -28,6 +29,12 @@ _ALWAYS: tuple[type[ApiStruct], ...] = (
     ResourceClaimTemplate,
     ResourceQuota,
     Pod,
+)
+RIGHTS = (
+    *driver.READS,
+    f"{READ}: core: resourcequotas",
+    f"{READ}: resource.k8s.io: resourceclaimtemplates",
+    f"{READ}: apps: daemonsets",
 )
 
 

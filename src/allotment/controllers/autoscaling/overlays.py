@@ -11,6 +11,8 @@ from typing import Any
 
 from allotment.api.autoscaling import NodeGroup, NodeOverlay, NodePool
 from allotment.api.codec import to_builtins
+from allotment.api.rights import READ
+from allotment.api.timestamps import timestamp
 from allotment.autoscaler.catalogue.catalogue import Catalogue
 from allotment.autoscaler.catalogue.overlay_status import conditions
 from allotment.autoscaler.catalogue.overlays import OverlayFinding, evaluate
@@ -18,7 +20,7 @@ from allotment.client.client import Client, Collection
 from allotment.client.form import Obj, ResourcePath, Typed
 from allotment.client.informers import Informers
 from allotment.client.work_queue import WorkQueue
-from allotment.controllers.clock import Now, real_time, stamp
+from allotment.controllers.clock import Now, real_time
 from allotment.controllers.conditions import put
 
 
@@ -26,6 +28,11 @@ class Overlays:
     """The reconciler; keys are names of overlays. ``pools`` and ``groups`` say where those are, if the server has them."""
 
     name = "overlays"
+    rights = (
+        f"{READ}: karpenter.sh: nodeoverlays,nodepools",
+        f"{READ}: allotment.dev: nodegroups",
+        "patch: karpenter.sh: nodeoverlays/status",
+    )
 
     def __init__(
         self,
@@ -78,7 +85,7 @@ class Overlays:
         if overlay is None or finding is None:
             return
         present = [_plain(each) for each in overlay.status.conditions]
-        wanted, now = present, stamp(self._now())
+        wanted, now = present, timestamp(self._now())
         for condition in conditions(finding):
             wanted = put(wanted, _plain(condition), now)
         if wanted != present:

@@ -21,6 +21,8 @@ from datetime import datetime
 
 from allotment.api.autoscaling import INSTANCE_TYPE, NODE_GROUP, ZONE, NodeClaim
 from allotment.api.core import Pod
+from allotment.api.meta import key_of
+from allotment.api.rights import READ
 from allotment.api.status import AlreadyExists, StatusError
 from allotment.autoscaler.catalogue.node_claims import (
     INITIALIZED,
@@ -30,7 +32,6 @@ from allotment.autoscaler.catalogue.node_claims import (
     state_of,
 )
 from allotment.autoscaler.provision.launch import Launch, LaunchDecision, decide
-from allotment.autoscaler.simulate.forkable_cluster import key_of
 from allotment.autoscaler.simulate.pending_pods import pending, wants_machine
 from allotment.autoscaler.solver.covering import USUAL, SolverEffort
 from allotment.client.client import Client, Collection
@@ -39,12 +40,14 @@ from allotment.client.informers import Informers
 from allotment.client.recorder import EventType, Recorder, Subject
 from allotment.client.transport import Disconnected
 from allotment.client.work_queue import WorkQueue
+from allotment.controllers.autoscaling import followed_cluster
 from allotment.controllers.autoscaling.batch import Batch
 from allotment.controllers.autoscaling.followed_cluster import FollowedCluster
 from allotment.controllers.autoscaling.metrics import AutoscalingMetrics
 from allotment.controllers.autoscaling.patience import Patience
 from allotment.controllers.clock import Now, left, real_time
 from allotment.controllers.controller import Again
+from allotment.controllers.machines import market
 from allotment.controllers.machines.market import Market
 from allotment.controllers.own_writes import OwnWrites
 
@@ -63,6 +66,11 @@ class Provisioning:
     """The reconciler. ``place`` is where the server has NodeClaims."""
 
     name = "provisioning"
+    rights = (
+        *followed_cluster.RIGHTS,
+        *market.RIGHTS,
+        f"create,{READ}: karpenter.sh: nodeclaims",
+    )
 
     def __init__(
         self,

@@ -23,7 +23,9 @@ from msgspec.structs import replace
 from allotment.api.autoscaling import KARPENTER_VERSION, NODE_POOL, NodeClaim
 from allotment.api.core import Pod
 from allotment.api.cron import seconds
+from allotment.api.rights import READ
 from allotment.api.status import Conflict, NotFound
+from allotment.api.timestamps import moment
 from allotment.autoscaler.catalogue.node_claims import (
     INITIALIZED,
     ClaimProgress,
@@ -46,10 +48,12 @@ from allotment.client.form import ResourcePath, Typed
 from allotment.client.informers import Informers
 from allotment.client.recorder import EventType, Recorder, Subject
 from allotment.client.work_queue import WorkQueue
+from allotment.controllers.autoscaling import followed_cluster
 from allotment.controllers.autoscaling.followed_cluster import FollowedCluster
 from allotment.controllers.autoscaling.metrics import AutoscalingMetrics
-from allotment.controllers.clock import Now, moment, real_time
+from allotment.controllers.clock import Now, real_time
 from allotment.controllers.controller import Again
+from allotment.controllers.machines import market
 from allotment.controllers.machines.market import Market
 from allotment.controllers.own_writes import OwnWrites
 from allotment.controllers.pod_state import finished
@@ -77,6 +81,11 @@ class ScaleDown:
     """The reconciler. ``place`` is where the server has NodeClaims."""
 
     name = "scale-down"
+    rights = (
+        *followed_cluster.RIGHTS,
+        *market.RIGHTS,
+        f"create,delete,patch,{READ}: karpenter.sh: nodeclaims",
+    )
 
     def __init__(
         self,

@@ -31,6 +31,7 @@ from allotment.api.batch import SCHEDULING
 from allotment.api.claim_marks import FINALIZERS
 from allotment.api.core import Pod
 from allotment.api.resource import ResourceClaim, ResourceClaimConsumerReference
+from allotment.api.rights import READ
 from allotment.api.status import NotFound
 from allotment.client.client import Client, PatchType
 from allotment.client.form import Obj
@@ -111,6 +112,13 @@ class ClaimRelease:
     """See the top of this file. ``groups`` says whether the server has pod groups."""
 
     name = "claim-release"
+    rights = (
+        f"{READ}: core: pods",
+        f"{READ}: resource.k8s.io: resourceclaims",
+        f"{READ}: scheduling.k8s.io: podgroups",
+        "delete,patch: resource.k8s.io: resourceclaims",
+        "patch: resource.k8s.io: resourceclaims/binding,resourceclaims/status",
+    )
 
     def __init__(self, client: Client, informers: Informers, *, groups: bool = True) -> None:
         self.queue: WorkQueue[Key] = WorkQueue()

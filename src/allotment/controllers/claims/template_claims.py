@@ -29,6 +29,7 @@ from allotment.api.batch import SCHEDULING
 from allotment.api.claim_marks import POD_CLAIM_NAME
 from allotment.api.core import Pod
 from allotment.api.resource import API_VERSION, ResourceClaim
+from allotment.api.rights import READ
 from allotment.api.status import AlreadyExists, Conflict, NotFound, StatusError
 from allotment.client.client import Client, PatchType
 from allotment.client.form import Obj
@@ -92,6 +93,17 @@ class TemplateClaims:
     """See the top of this file. ``groups`` says whether the server has pod groups."""
 
     name = "template-claims"
+    rights = (
+        f"{READ}: core: pods",
+        f"{READ}: resource.k8s.io: resourceclaims,resourceclaimtemplates",
+        f"{READ}: scheduling.k8s.io: podgroups",
+        "create: resource.k8s.io: resourceclaims",
+        "patch: core: pods/status",
+        "patch: scheduling.k8s.io: podgroups/status",
+        # to own claims so that they go with their owner, where the cluster asks for this right
+        "update: core: pods/finalizers",
+        "update: scheduling.k8s.io: podgroups/finalizers",
+    )
 
     def __init__(
         self,

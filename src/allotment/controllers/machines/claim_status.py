@@ -6,11 +6,12 @@ from typing import Any
 
 from allotment.api.autoscaling import READY, NodeClaim
 from allotment.api.codec import to_builtins
+from allotment.api.timestamps import timestamp
 from allotment.autoscaler.catalogue.node_claims import INITIALIZED, LAUNCHED, REGISTERED
 from allotment.client.client import Client, Collection
 from allotment.client.form import Obj, ResourcePath, Typed
 from allotment.client.recorder import EventType, Recorder, Subject
-from allotment.controllers.clock import Now, stamp
+from allotment.controllers.clock import Now
 from allotment.controllers.conditions import holds, put
 
 _STAGES = (LAUNCHED, REGISTERED, INITIALIZED)
@@ -28,7 +29,7 @@ class ClaimStatus:
     async def write(self, claim: NodeClaim, *conditions: Obj, **fields: Any) -> NodeClaim:
         """The claim with these conditions and other fields of its status; the same if it has them already."""
         present = [_plain(each) for each in claim.status.conditions]
-        wanted, now = present, stamp(self._now())
+        wanted, now = present, timestamp(self._now())
         for each in conditions:
             wanted = put(wanted, {**each, "message": each["message"][:_LONGEST]}, now)
         wanted = put(wanted, _ready(wanted), now)

@@ -18,19 +18,28 @@ from datetime import datetime, timedelta
 from allotment.api.autoscaling import NodeClaim
 from allotment.api.core import Node, Pod
 from allotment.api.cron import seconds
+from allotment.api.rights import READ
 from allotment.api.status import NotFound, TooManyRequests
+from allotment.api.timestamps import moment
 from allotment.api.toleration import tolerates
 from allotment.autoscaler.catalogue.node_claims import DISRUPTED, TERMINATION
 from allotment.autoscaler.simulate.drain import belongs_to_node
 from allotment.client.client import Client
 from allotment.client.informers import Informers
 from allotment.client.recorder import EventType
-from allotment.controllers.clock import Now, moment
+from allotment.controllers.clock import Now
 from allotment.controllers.controller import Again
 from allotment.controllers.machines.claim_status import ClaimStatus
 from allotment.controllers.machines.membership import cordon
 from allotment.controllers.machines.provider import Provider
 from allotment.controllers.pod_state import BY_NODE, finished, node_of
+
+RIGHTS = (
+    f"delete,patch,{READ}: core: nodes",
+    f"delete,{READ}: core: pods",
+    "create: core: pods/eviction",
+    "patch: karpenter.sh: nodeclaims",
+)
 
 DRAINED = "Drained"
 DRAIN_SECONDS = 10.0

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from allotment.api.autoscaling import NODE_GROUP, NodeClaim, NodeGroup
 from allotment.api.core import Node
+from allotment.api.rights import READ
 from allotment.autoscaler.catalogue.machine import Machine
 from allotment.autoscaler.catalogue.node_claims import ClaimProgress, state_of
 from allotment.client.client import Collection
@@ -100,6 +101,12 @@ class GroupMembers:
     """Reconciles groups: nodes that have joined go to claims, and the fleet is told how many there should be."""
 
     name = "group-members"
+    rights = (
+        f"{READ}: karpenter.sh: nodeclaims",
+        f"{READ}: allotment.dev: nodegroups",
+        f"patch,{READ}: core: nodes",
+        "patch: allotment.dev: nodegroups/status",
+    )
 
     def __init__(self, surroundings: Surroundings) -> None:
         assert surroundings.groups is not None, "a server without groups has no members of them"

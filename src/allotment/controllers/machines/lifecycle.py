@@ -25,8 +25,10 @@ from allotment.api.autoscaling import CAPACITY_TYPE, INSTANCE_TYPE, NODE_GROUP, 
 from allotment.api.core import Node, Pod
 from allotment.api.cron import seconds
 from allotment.api.resource import ResourceSlice
+from allotment.api.rights import READ
 from allotment.api.semantic import NodeResourceSlice
 from allotment.api.status import NotFound, StatusError
+from allotment.api.timestamps import moment
 from allotment.api.validation import validate_node_claim
 from allotment.autoscaler.catalogue.machine import Machine
 from allotment.autoscaler.catalogue.node_claims import (
@@ -50,8 +52,9 @@ from allotment.client.informers import Informers
 from allotment.client.recorder import EventType, Recorder
 from allotment.client.transport import Disconnected
 from allotment.client.work_queue import WorkQueue
-from allotment.controllers.clock import Now, left, moment, real_time
+from allotment.controllers.clock import Now, left, real_time
 from allotment.controllers.controller import Again
+from allotment.controllers.machines import departure, market
 from allotment.controllers.machines.claim_status import ClaimStatus
 from allotment.controllers.machines.departure import Departure
 from allotment.controllers.machines.initialisation import compared, obstacle
@@ -85,6 +88,14 @@ class MachineLifecycle:
     """The reconciler; keys are names of claims."""
 
     name = "machines"
+    rights = (
+        *departure.RIGHTS,
+        *market.RIGHTS,
+        f"{READ}: resource.k8s.io: resourceslices",
+        f"{READ}: ours: noderesourceslices",
+        f"delete,patch,{READ}: karpenter.sh: nodeclaims",
+        "patch: karpenter.sh: nodeclaims/status",
+    )
 
     def __init__(
         self,

@@ -7,12 +7,18 @@ from collections.abc import Callable
 from typing import Any
 
 from allotment.api.autoscaling import NodeClaim, NodeGroup, NodeOverlay, NodePool
+from allotment.api.rights import READ
 from allotment.autoscaler.catalogue.catalogue import Catalogue
 from allotment.autoscaler.catalogue.machine import Machine
 from allotment.autoscaler.catalogue.node_claims import machine_of
 from allotment.autoscaler.catalogue.overlays import evaluate
 from allotment.client.form import ResourcePath
 from allotment.client.informers import Informers
+
+RIGHTS = (
+    f"{READ}: karpenter.sh: nodeoverlays,nodepools",
+    f"{READ}: allotment.dev: nodegroups",
+)
 
 
 class Market:

@@ -9,11 +9,13 @@ from datetime import datetime
 
 from allotment.api.autoscaling import NodeClaim
 from allotment.api.core import Node, Pod
+from allotment.api.rights import READ
+from allotment.api.timestamps import moment, timestamp
 from allotment.client.client import Client, Collection
 from allotment.client.form import ResourcePath, Typed
 from allotment.client.informers import Informers
 from allotment.client.work_queue import WorkQueue
-from allotment.controllers.clock import Now, moment, real_time, stamp
+from allotment.controllers.clock import Now, real_time
 from allotment.controllers.controller import Again
 from allotment.controllers.pod_state import finished
 
@@ -25,6 +27,11 @@ class PodEvents:
     """Reconciles claims that have a node, by the node's name."""
 
     name = "machine-pod-events"
+    rights = (
+        f"{READ}: core: nodes,pods",
+        f"{READ}: karpenter.sh: nodeclaims",
+        "patch: karpenter.sh: nodeclaims/status",
+    )
 
     def __init__(
         self, client: Client, informers: Informers, *, place: ResourcePath, now: Now = real_time
@@ -65,7 +72,7 @@ class PodEvents:
         wait = POD_EVENT_PAUSE - (self._now() - known).total_seconds() if known is not None else 0.0
         if wait > 0:
             return Again(min(wait, POD_EVENT_PAUSE), "it was written a moment ago")
-        patch = {"status": {"lastPodEventTime": stamp(latest)}}
+        patch = {"status": {"lastPodEventTime": timestamp(latest)}}
         await self._client_claims.change(claim, patch, subresource="status")
         return None
 

@@ -25,6 +25,7 @@ from allotment.api.autoscaling import HOSTNAME, NodeClaim
 from allotment.api.core import Node, NodeSpec, NodeStatus
 from allotment.api.meta import ObjectMeta, OwnerReference
 from allotment.api.resource import Device, DeviceAttribute, ResourceSlice
+from allotment.api.rights import READ
 from allotment.api.semantic import NodeResourceSlice
 from allotment.api.status import AlreadyExists, NotFound
 from allotment.api.unknown_attribute import UnknownAttribute
@@ -87,6 +88,12 @@ class SimulatedMachines:
     """Reconciles claims whose machines are played, until all is there that was asked for."""
 
     name = "simulated-machines"
+    rights = (
+        f"{READ}: karpenter.sh: nodeclaims",
+        f"create,delete,patch,{READ}: core: nodes",
+        "create: resource.k8s.io: resourceslices",
+        "create: ours: noderesourceslices",
+    )
 
     def __init__(self, surroundings: Surroundings) -> None:
         self.queue: WorkQueue[str] = WorkQueue()

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from allotment.api.autoscaling import NODE_GROUP, NODE_POOL, NodeClaim, NodeGroup, NodePool
 from allotment.api.core import Node
 from allotment.api.quantity import Quantity
+from allotment.api.rights import READ
 from allotment.autoscaler.catalogue.node_claims import ClaimProgress, node_name, state_of
 from allotment.client.client import Client, Collection
 from allotment.client.form import Obj, ResourcePath, Typed
@@ -34,6 +35,13 @@ class SourceSizes:
     """Reconciles the statuses of pools and groups; either may be missing on a server."""
 
     name = "machine-sizes"
+    rights = (
+        f"{READ}: core: nodes",
+        f"{READ}: karpenter.sh: nodeclaims,nodepools",
+        f"{READ}: allotment.dev: nodegroups",
+        "patch: karpenter.sh: nodepools/status",
+        "patch: allotment.dev: nodegroups/status",
+    )
 
     def __init__(
         self,

@@ -13,6 +13,7 @@ from contextlib import suppress
 
 from allotment.api.autoscaling import NodeClaim
 from allotment.api.core import Node
+from allotment.api.rights import READ
 from allotment.api.status import NotFound
 from allotment.autoscaler.catalogue.node_claims import ClaimProgress, state_of
 from allotment.client.client import Client
@@ -35,6 +36,10 @@ class Sweep:
     """The reconciler."""
 
     name = "machine-sweep"
+    rights = (
+        f"delete,{READ}: karpenter.sh: nodeclaims",
+        f"delete,{READ}: core: nodes",
+    )
 
     def __init__(
         self,

@@ -13,16 +13,17 @@ with NoSchedule and NoExecute; when the node is Ready again they go. Evicting po
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable
 
 from allotment.api.core import Node, NodeCondition, Taint
+from allotment.api.rights import READ
+from allotment.api.timestamps import timestamp
 from allotment.client.client import Client, PatchType
 from allotment.client.form import Obj
 from allotment.client.informers import Informers
 from allotment.client.recorder import EventType, Recorder, Subject
 from allotment.client.work_queue import WorkQueue
-from allotment.controllers.clock import Now, real_time, stamp
+from allotment.controllers.clock import Now, loop_time, real_time
 from allotment.controllers.controller import Again
 
 SILENCE_SECONDS = 40.0
@@ -43,6 +44,11 @@ class NodeLifecycle:
     """Reconciles nodes, by name. ``clock`` only runs forward; ``now`` is for what people read."""
 
     name = "node-lifecycle"
+    rights = (
+        f"{READ}: core: nodes",
+        f"{READ}: coordination.k8s.io: leases",
+        "patch: core: nodes,nodes/status",
+    )
 
     def __init__(
         self,
@@ -51,7 +57,7 @@ class NodeLifecycle:
         recorder: Recorder,
         *,
         now: Now = real_time,
-        clock: Callable[[], float] = lambda: asyncio.get_running_loop().time(),
+        clock: Callable[[], float] = loop_time,
     ) -> None:
         self.queue: WorkQueue[str] = WorkQueue()
         self._recorder, self._now, self._clock = recorder, now, clock
@@ -104,7 +110,7 @@ class NodeLifecycle:
             stale.append("Ready")
         if not stale:
             return node
-        time = stamp(self._now())
+        time = timestamp(self._now())
         told = {
             "status": "Unknown",
             "reason": _WHY,
@@ -121,7 +127,7 @@ class NodeLifecycle:
 
     async def _taint(self, node: Node) -> None:
         """Makes the node's taints follow from its Ready condition, others left as they are."""
-        wanted = _wanted_taints(node, stamp(self._now()))
+        wanted = _wanted_taints(node, timestamp(self._now()))
         if wanted != list(node.spec.taints):
             taints = [
                 {"key": each.key, "value": each.value, "effect": each.effect, "timeAdded": each.time_added}

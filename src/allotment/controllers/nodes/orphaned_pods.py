@@ -8,17 +8,18 @@ Pods that are already being deleted, and those that were bound to a node that ne
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 
 from allotment.api.core import Node, Pod
+from allotment.api.rights import READ
 from allotment.api.status import NotFound
+from allotment.api.timestamps import timestamp
 from allotment.client.client import Client, PatchType
 from allotment.client.informer import Key
 from allotment.client.informers import Informers
 from allotment.client.recorder import Recorder
 from allotment.client.work_queue import WorkQueue
-from allotment.controllers.clock import Now, real_time, stamp
+from allotment.controllers.clock import Now, loop_time, real_time
 from allotment.controllers.controller import Again
 from allotment.controllers.pod_state import BY_NODE, finished, node_of
 
@@ -29,6 +30,11 @@ class OrphanedPods:
     """Reconciles pods that are bound to a node. ``clock`` only runs forward."""
 
     name = "orphaned-pods"
+    rights = (
+        f"{READ}: core: nodes,pods",
+        "delete: core: pods",
+        "patch: core: pods/status",
+    )
 
     def __init__(
         self,
@@ -37,7 +43,7 @@ class OrphanedPods:
         recorder: Recorder,
         *,
         now: Now = real_time,
-        clock: Callable[[], float] = lambda: asyncio.get_running_loop().time(),
+        clock: Callable[[], float] = loop_time,
     ) -> None:
         self.queue: WorkQueue[Key] = WorkQueue()
         self._now, self._clock = now, clock
@@ -88,7 +94,7 @@ class OrphanedPods:
         meta = pod.metadata
         if not finished(pod):
             await self._client_pods.change(
-                pod, _orphaned(stamp(self._now())), type_=PatchType.STRATEGIC, subresource="status"
+                pod, _orphaned(timestamp(self._now())), type_=PatchType.STRATEGIC, subresource="status"
             )
         if meta.deletion_grace_period_seconds != 0:  # else a finalizer holds it, and it was told already
             await self._client_pods.delete(meta.name, meta.namespace, uid=meta.uid, grace_seconds=0)

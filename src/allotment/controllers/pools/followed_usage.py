@@ -12,11 +12,17 @@ from typing import Any
 from allotment.allocator.pool import PoolID
 from allotment.api.meta import ApiStruct
 from allotment.api.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
+from allotment.api.rights import READ
 from allotment.api.semantic import NodeResourceSlice
 from allotment.client.form import ResourcePath
 from allotment.client.informer import Informer
 from allotment.client.informers import Informers
 from allotment.usage.usage import Usage
+
+RIGHTS = (
+    f"{READ}: resource.k8s.io: devicetaintrules,resourceclaims,resourceslices",
+    f"{READ}: ours: noderesourceslices",
+)
 
 Touched = Callable[[PoolID], None]
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from allotment.api.status import NotFound
+from allotment.api.timestamps import fine_timestamp
 from allotment.client.client import Client
 from allotment.client.form import Obj
 from allotment.client.work_queue import WorkQueue
@@ -26,6 +27,10 @@ class PoolHeartbeat:
     """Reconciles the one lease."""
 
     name = "pool-heartbeat"
+    rights = (
+        "create: coordination.k8s.io: leases",
+        f"patch: coordination.k8s.io: leases: {NAME}",
+    )
 
     def __init__(
         self, client: Client, followed: FollowedUsage, numbers: PoolNumbers, *, now: Now = real_time
@@ -38,8 +43,7 @@ class PoolHeartbeat:
     async def reconcile(self, key: str) -> Again:
         """Needs no precondition: it says that somebody counts now, whatever was said before."""
         await self._followed.synced()
-        shown = self._now() - timedelta(seconds=self._numbers.staleness())
-        time = shown.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        time = fine_timestamp(self._now() - timedelta(seconds=self._numbers.staleness()))
         spec: Obj = {"holderIdentity": HOLDER, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": time}
         try:
             await self._leases.patch(NAME, {"spec": spec}, NAMESPACE)

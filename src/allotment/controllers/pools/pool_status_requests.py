@@ -15,12 +15,15 @@ from allotment.api.pools import (
     ResourcePoolStatusRequest,
     ResourcePoolStatusRequestSpec,
 )
+from allotment.api.rights import READ
+from allotment.api.timestamps import timestamp
 from allotment.client.client import Client
 from allotment.client.form import Obj
 from allotment.client.informers import Informers
 from allotment.client.work_queue import WorkQueue
-from allotment.controllers.clock import Now, left, real_time, stamp
+from allotment.controllers.clock import Now, left, real_time
 from allotment.controllers.controller import Again
+from allotment.controllers.pools import followed_usage
 from allotment.controllers.pools.followed_usage import FollowedUsage
 from allotment.usage.partitions import PartitionError, PartitionKind
 from allotment.usage.pool import PoolUsage
@@ -39,6 +42,11 @@ class PoolStatusRequests:
     """The reconciler; keys are names of requests."""
 
     name = "pool-status-requests"
+    rights = (
+        *followed_usage.RIGHTS,
+        f"delete,{READ}: resource.k8s.io: resourcepoolstatusrequests",
+        "patch: resource.k8s.io: resourcepoolstatusrequests/status",
+    )
 
     def __init__(
         self, client: Client, informers: Informers, followed: FollowedUsage, *, now: Now = real_time
@@ -61,7 +69,7 @@ class PoolStatusRequests:
         if request.status is None:
             await self._followed.synced()
             spec = request.spec
-            status = answer(self._usage, spec, stamp(self._now()))
+            status = answer(self._usage, spec, timestamp(self._now()))
             await self._requests.change(request, {"status": status}, subresource="status")
             return None  # its change brings it back
         remaining = left(_answered(request), KEPT, self._now())

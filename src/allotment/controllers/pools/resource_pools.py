@@ -15,13 +15,16 @@ from collections.abc import Container
 from allotment.allocator.pool import PoolID
 from allotment.api.meta import ObjectMeta
 from allotment.api.pools import ResourcePool, ResourcePoolSpec, ResourcePoolStatus
+from allotment.api.rights import READ
+from allotment.api.timestamps import timestamp
 from allotment.client.client import Client, Collection
 from allotment.client.form import ResourcePath, Typed, resource_of
 from allotment.client.informer import Informer
 from allotment.client.informers import Informers
 from allotment.client.work_queue import WorkQueue
-from allotment.controllers.clock import Now, real_time, stamp
+from allotment.controllers.clock import Now, real_time
 from allotment.controllers.own_writes import OwnWrites
+from allotment.controllers.pools import followed_usage
 from allotment.controllers.pools.followed_usage import FollowedUsage
 from allotment.controllers.pools.metrics import PoolNumbers
 from allotment.controllers.pools.pool_status import pool_status, status_patch
@@ -38,6 +41,11 @@ class Pools:
     """The reconciler. ``place`` is where ResourcePools are served."""
 
     name = "pools"
+    rights = (
+        *followed_usage.RIGHTS,
+        f"create,delete,{READ}: ours: resourcepools",
+        "patch: ours: resourcepools/status",
+    )
 
     def __init__(
         self,
@@ -98,7 +106,7 @@ class Pools:
             api_version=self._api_version,
             metadata=ObjectMeta(name=pool_object_name(usage.id, _Taken(self._seen, usage.id))),
             spec=_spec(usage),
-            status=pool_status(usage, ResourcePoolStatus(), stamp(self._now())),
+            status=pool_status(usage, ResourcePoolStatus(), timestamp(self._now())),
         )
         made = await self._pools.create(pool)
         self._written.wrote(usage.id, made.metadata.resource_version)
@@ -106,7 +114,7 @@ class Pools:
             await self._update(made, usage)
 
     async def _update(self, pool: ResourcePool, usage: PoolUsage) -> None:
-        status = pool_status(usage, pool.status, stamp(self._now()))
+        status = pool_status(usage, pool.status, timestamp(self._now()))
         if status == pool.status:
             return
         patch = status_patch(status, pool.status)

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from allotment.api import codec, semantic
+from allotment.api.rights import READ
 from allotment.api.status import BadRequest, Invalid, NotFound, TooLarge
 from allotment.client.client import Client, Collection
 from allotment.client.form import Obj, ResourcePath
@@ -30,6 +31,7 @@ from allotment.client.informers import Informers
 from allotment.client.recorder import EventType, Recorder, Subject
 from allotment.client.work_queue import WorkQueue
 from allotment.controllers.controller import Again
+from allotment.controllers.semantic import vendor_kinds
 from allotment.controllers.semantic.translator import Translation, Translator, Untranslatable
 from allotment.controllers.semantic.vendor_kinds import VendorKind, VendorKinds
 
@@ -77,6 +79,12 @@ class Parameters:
     """Keeps generated parameters as their translators want them. ``api_version`` is where the server has our kinds."""
 
     name = "parameters"
+    rights = (
+        *vendor_kinds.RIGHTS,
+        f"{READ}: ours: resourceclasses",
+        f"{READ}: resource.k8s.io: resourceclaims",
+        f"create,delete,patch,{READ}: ours: resourceclaimparameters,resourceclassparameters",
+    )
 
     def __init__(
         self,

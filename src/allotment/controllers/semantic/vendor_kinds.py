@@ -14,6 +14,7 @@ import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from allotment.api.rights import READ
 from allotment.api.status import StatusError
 from allotment.client.backoff import Backoff
 from allotment.client.client import Client, Collection
@@ -23,6 +24,8 @@ from allotment.client.informer import Informer
 from allotment.client.informers import Informers
 from allotment.client.places import DEFINITIONS
 from allotment.client.transport import Disconnected
+
+RIGHTS = (f"{READ}: apiextensions.k8s.io: customresourcedefinitions",)
 
 log = logging.getLogger(__name__)
 

@@ -18,12 +18,14 @@ from allotment.api.resource import (
     ResourceClaim,
     ResourceSlice,
 )
+from allotment.api.rights import READ
+from allotment.api.timestamps import timestamp
 from allotment.client.client import Client
 from allotment.client.form import Obj
 from allotment.client.informers import Informers
 from allotment.client.recorder import Recorder
 from allotment.client.work_queue import WorkQueue
-from allotment.controllers.clock import Now, left, real_time, stamp
+from allotment.controllers.clock import Now, left, real_time
 from allotment.controllers.controller import Again
 from allotment.controllers.simulation.marks import binding_seconds
 from allotment.controllers.simulation.prepare import ClaimKey, PoolKey
@@ -35,6 +37,11 @@ class SimulatedDrivers:
     """Reconciles claims whose devices have binding conditions."""
 
     name = "simulated-drivers"
+    rights = (
+        f"{READ}: resource.k8s.io: resourceclaims,resourceslices",
+        "patch: resource.k8s.io: resourceclaims/status",
+        "arbitrary-node:patch: resource.k8s.io: resourceclaims/driver",
+    )
 
     def __init__(
         self, client: Client, informers: Informers, recorder: Recorder, *, now: Now = real_time
@@ -63,7 +70,7 @@ class SimulatedDrivers:
             return None
         if (wait := max(wait for _, wait in played)) > 0:
             return Again(wait, "its devices are not ready yet")
-        report = _report(claim, [result for result, _ in played], stamp(self._now()))
+        report = _report(claim, [result for result, _ in played], timestamp(self._now()))
         await self._client_claims.apply(report, manager=self.name, subresource="status", force=True)
         return None
 

@@ -12,13 +12,15 @@ from __future__ import annotations
 import zlib
 
 from allotment.api.core import Node
+from allotment.api.rights import READ
 from allotment.api.status import NotFound
+from allotment.api.timestamps import fine_timestamp, moment, timestamp
 from allotment.client.client import Client, PatchType
 from allotment.client.form import Obj
 from allotment.client.informers import Informers
 from allotment.client.recorder import Recorder
 from allotment.client.work_queue import WorkQueue
-from allotment.controllers.clock import Now, moment, real_time, stamp
+from allotment.controllers.clock import Now, real_time
 from allotment.controllers.controller import Again
 from allotment.controllers.simulation.marks import is_simulated
 
@@ -33,6 +35,12 @@ class SimulatedHeartbeat:
     """Reconciles simulated nodes, by name."""
 
     name = "simulated-heartbeat"
+    rights = (
+        f"{READ}: core: nodes",
+        f"{READ}: coordination.k8s.io: leases",
+        "patch: core: nodes/status",
+        f"create,patch: coordination.k8s.io: leases: @{LEASES}",
+    )
 
     def __init__(
         self, client: Client, informers: Informers, recorder: Recorder, *, now: Now = real_time
@@ -73,7 +81,7 @@ class SimulatedHeartbeat:
 
     async def _renew(self, node: Node) -> None:
         """Needs no precondition: it says that the node lives now, whatever was said before."""
-        name, time = node.metadata.name, self._now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        name, time = node.metadata.name, fine_timestamp(self._now())
         spec = {"holderIdentity": name, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": time}
         try:
             await self._client_leases.patch(name, {"spec": spec}, LEASES)
@@ -81,7 +89,7 @@ class SimulatedHeartbeat:
             await self._client_leases.create(_lease(node, spec))
 
     async def _report_ready(self, node: Node) -> None:
-        time = stamp(self._now())
+        time = timestamp(self._now())
         ready = {
             "type": "Ready",
             "status": "True",

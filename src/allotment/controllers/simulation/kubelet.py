@@ -17,15 +17,17 @@ from __future__ import annotations
 
 from allotment.api.core import Node, Pod
 from allotment.api.resource import ResourceClaim, ResourceSlice
+from allotment.api.rights import READ
 from allotment.api.semantic import NodeResourceSlice
 from allotment.api.status import NotFound
+from allotment.api.timestamps import timestamp
 from allotment.client.client import Client, PatchType
 from allotment.client.form import ResourcePath, resource_of
 from allotment.client.informers import Informers
 from allotment.client.recorder import EventType, Recorder, Subject
 from allotment.client.work_queue import WorkQueue
 from allotment.controllers.claims.claim_users import names_used
-from allotment.controllers.clock import Now, left, real_time, stamp
+from allotment.controllers.clock import Now, left, real_time
 from allotment.controllers.controller import Again
 from allotment.controllers.pod_state import BY_NODE, finished, node_of
 from allotment.controllers.simulation import pod_status
@@ -54,6 +56,13 @@ class SimulatedKubelet:
     """Reconciles pods on simulated nodes. ``node_slices`` is where the server has NodeResourceSlices, if it has them."""
 
     name = "simulated-kubelet"
+    rights = (
+        f"delete,{READ}: core: pods",
+        f"{READ}: core: nodes",
+        f"{READ}: resource.k8s.io: resourceclaims,resourceslices",
+        f"{READ}: ours: noderesourceslices",
+        "patch: core: pods/status",
+    )
 
     def __init__(
         self,
@@ -195,7 +204,7 @@ class SimulatedKubelet:
         return await self._pods.change(pod, patch, type_=PatchType.STRATEGIC, subresource="status")
 
     def _stamp(self) -> str:
-        return stamp(self._now())
+        return timestamp(self._now())
 
 
 class _Blocked:

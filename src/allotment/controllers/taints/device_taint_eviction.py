@@ -29,14 +29,17 @@ from allotment.api.resource import (
     ResourceClaim,
     ResourceSlice,
 )
+from allotment.api.rights import READ
+from allotment.api.timestamps import moment, timestamp
 from allotment.client.client import Client, Collection, PatchType
 from allotment.client.form import ResourcePath, Typed, resource_of
 from allotment.client.informers import Informers
 from allotment.client.recorder import Recorder
 from allotment.client.work_queue import WorkQueue
 from allotment.controllers.claims.claim_users import is_reserved, names_used
-from allotment.controllers.clock import Now, moment, real_time, stamp
+from allotment.controllers.clock import Now, real_time
 from allotment.controllers.controller import Again
+from allotment.controllers.taints import eviction
 from allotment.controllers.taints.device_taints import (
     EVICTS,
     DeviceTaints,
@@ -81,6 +84,11 @@ class DeviceTaintEviction:
     DeviceTaintRules, if it has them."""
 
     name = "device-taint-eviction"
+    rights = (
+        *eviction.RIGHTS,
+        f"{READ}: resource.k8s.io: devicetaintrules,resourceclaims,resourceslices",
+        "patch: resource.k8s.io: devicetaintrules/status",
+    )
 
     def __init__(
         self,
@@ -228,7 +236,7 @@ class DeviceTaintEviction:
         return None
 
     async def _write(self, rule: DeviceTaintRule, wanted: dict[str, object]) -> None:
-        wanted["lastTransitionTime"] = stamp(self._now())
+        wanted["lastTransitionTime"] = timestamp(self._now())
         patch = {"status": {"conditions": [wanted]}}  # merged by type
         await self._writable_rules.change(rule, patch, type_=PatchType.STRATEGIC, subresource="status")
 

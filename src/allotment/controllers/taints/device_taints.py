@@ -22,7 +22,7 @@ from allotment.api.resource import (
     DeviceToleration,
     ResourceSlice,
 )
-from allotment.controllers.clock import moment
+from allotment.api.timestamps import moment
 from allotment.controllers.taints.eviction import later
 
 EVICTS = "NoExecute"

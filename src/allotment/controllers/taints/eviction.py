@@ -16,12 +16,19 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from allotment.api.core import Pod
+from allotment.api.rights import READ
 from allotment.api.status import NotFound
+from allotment.api.timestamps import timestamp
 from allotment.client.client import Client, PatchType
 from allotment.client.recorder import EventType, Recorder, Subject
-from allotment.controllers.clock import Now, stamp
+from allotment.controllers.clock import Now
 from allotment.controllers.controller import Again
 from allotment.controllers.pod_state import finished
+
+RIGHTS = (
+    f"delete,{READ}: core: pods",
+    "patch: core: pods/status",
+)
 
 LONGEST_TIMER = 86_400.0
 """Seconds after which a deadline is looked at again even if it is years ahead: timers need not hold such numbers."""
@@ -112,7 +119,7 @@ class Evictions:
         condition = {"type": "DisruptionTarget", "status": "True", "reason": words.condition}
         condition["message"] = words.message
         if not targeted:
-            condition["lastTransitionTime"] = stamp(self._now())
+            condition["lastTransitionTime"] = timestamp(self._now())
         await self._pods.change(
             pod,
             {"status": {"conditions": [condition]}},  # merged by type

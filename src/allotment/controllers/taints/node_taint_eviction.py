@@ -13,15 +13,18 @@ from __future__ import annotations
 from datetime import datetime
 
 from allotment.api.core import Node, Pod, Taint, Toleration
+from allotment.api.rights import READ
+from allotment.api.timestamps import moment
 from allotment.api.toleration import tolerates
 from allotment.client.client import Client
 from allotment.client.informer import Key
 from allotment.client.informers import Informers
 from allotment.client.recorder import Recorder
 from allotment.client.work_queue import WorkQueue
-from allotment.controllers.clock import Now, moment, real_time
+from allotment.controllers.clock import Now, real_time
 from allotment.controllers.controller import Again
 from allotment.controllers.pod_state import BY_NODE, node_of
+from allotment.controllers.taints import eviction
 from allotment.controllers.taints.eviction import Evictions, Words, can_go, later
 
 _WORDS = Words(
@@ -35,6 +38,10 @@ class TaintEviction:
     """Looks at the pods of a node when its taints change, and at a pod when it is bound or tolerates more or less."""
 
     name = "taint-eviction"
+    rights = (
+        *eviction.RIGHTS,
+        f"{READ}: core: nodes",
+    )
 
     def __init__(
         self, client: Client, informers: Informers, recorder: Recorder, *, now: Now = real_time

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from allotment.api.core import Node
+from allotment.api.rights import READ
 from allotment.api.status import NotFound
 from allotment.api.storage import (
     BIND_COMPLETED,
@@ -65,6 +66,13 @@ class VolumeBinder:
     """See the module. Run it with one worker."""
 
     name = "volume-binder"
+    rights = (
+        f"{READ}: core: nodes,persistentvolumeclaims,persistentvolumes",
+        f"{READ}: storage.k8s.io: storageclasses",
+        "create,delete,patch: core: persistentvolumes",
+        "patch: core: persistentvolumeclaims",
+        "patch: core: persistentvolumeclaims/status,persistentvolumes/status",
+    )
 
     def __init__(self, client: Client, informers: Informers, recorder: Recorder) -> None:
         self.queue: WorkQueue[VolumeKey] = WorkQueue()

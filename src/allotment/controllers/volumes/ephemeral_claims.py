@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from allotment.api.core import Pod
+from allotment.api.rights import READ
 from allotment.api.status import AlreadyExists, NotFound
 from allotment.api.storage import PersistentVolumeClaim
 from allotment.client.client import Client
@@ -24,6 +25,11 @@ class EphemeralClaims:
     """Reconciles pods."""
 
     name = "ephemeral-claims"
+    rights = (
+        f"{READ}: core: persistentvolumeclaims,pods",
+        "create: core: persistentvolumeclaims",
+        "update: core: pods/finalizers",
+    )
 
     def __init__(self, client: Client, informers: Informers, recorder: Recorder) -> None:
         self.queue: WorkQueue[Key] = WorkQueue()

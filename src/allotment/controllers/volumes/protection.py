@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from allotment.api.core import Pod
+from allotment.api.rights import READ
 from allotment.api.storage import PersistentVolume, PersistentVolumeClaim
 from allotment.client.client import Client
 from allotment.client.informer import Key
@@ -33,6 +34,10 @@ class VolumeProtection:
     """Reconciles claims, and volumes under keys without a namespace."""
 
     name = "volume-protection"
+    rights = (
+        f"{READ}: core: persistentvolumeclaims,persistentvolumes,pods",
+        "patch: core: persistentvolumeclaims,persistentvolumes",
+    )
 
     def __init__(self, client: Client, informers: Informers) -> None:
         self.queue: WorkQueue[Key] = WorkQueue()

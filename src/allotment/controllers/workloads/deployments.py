@@ -19,6 +19,7 @@ from contextlib import suppress
 
 from allotment.api.core import Pod
 from allotment.api.label_selector import matches
+from allotment.api.rights import READ
 from allotment.api.status import AlreadyExists, Conflict, NotFound, StatusError
 from allotment.client.client import Client
 from allotment.client.form import Obj
@@ -68,6 +69,13 @@ class Deployments:
     """The reconciler; keys are namespace and name of a deployment."""
 
     name = "deployments"
+    rights = (
+        f"{READ}: core: pods",
+        f"{READ}: apps: deployments",
+        f"create,delete,patch,{READ}: apps: replicasets",
+        "patch: apps: deployments/status",
+        "update: apps: deployments/finalizers",
+    )
 
     def __init__(
         self, client: Client, informers: Informers, recorder: Recorder, *, now: Now = real_time

@@ -19,6 +19,8 @@ from datetime import datetime
 
 from allotment.api.core import Pod
 from allotment.api.label_selector import matches, selector_of
+from allotment.api.rights import READ
+from allotment.api.timestamps import timestamp
 from allotment.client.client import Client
 from allotment.client.form import Obj
 from allotment.client.informer import Key
@@ -26,7 +28,7 @@ from allotment.client.informers import Informers
 from allotment.client.recorder import EventType, Recorder, Subject
 from allotment.client.work_queue import WorkQueue
 from allotment.controllers import conditions
-from allotment.controllers.clock import Now, left, real_time, stamp
+from allotment.controllers.clock import Now, left, real_time
 from allotment.controllers.controller import Again
 from allotment.controllers.ownership import controller_of, plain_controller_of
 from allotment.controllers.pod_state import is_ready
@@ -55,6 +57,12 @@ class DisruptionBudgets:
     """The reconciler; keys are namespace and name of a budget."""
 
     name = "disruption-budgets"
+    rights = (
+        f"{READ}: core: pods",
+        f"{READ}: apps: deployments,replicasets",
+        f"{READ}: policy: poddisruptionbudgets",
+        "patch: policy: poddisruptionbudgets/status",
+    )
 
     def __init__(
         self, client: Client, informers: Informers, recorder: Recorder, *, now: Now = real_time
@@ -138,7 +146,7 @@ class DisruptionBudgets:
         status = budget.get("status") or {}
         generation = budget["metadata"].get("generation", 0)
         condition = _condition(max(0, spare), generation, expected.problem)
-        told = conditions.put(list(status.get("conditions") or ()), condition, stamp(self._now()))
+        told = conditions.put(list(status.get("conditions") or ()), condition, timestamp(self._now()))
         gone = dict.fromkeys((status.get("disruptedPods") or {}).keys() - disrupted.keys())
         return {
             "currentHealthy": healthy,

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from allotment.api.timestamps import timestamp
 from allotment.client.form import Obj
 from allotment.controllers import conditions
-from allotment.controllers.clock import left, stamp
+from allotment.controllers.clock import left
 from allotment.controllers.workloads.completion_indexes import written
 from allotment.controllers.workloads.job_tally import JobTally
 
@@ -30,7 +31,7 @@ def says(status: Obj, wanted: Obj) -> bool:
 
 def status_of(job: Obj, count: JobTally, time: datetime) -> Obj:
     """The fields of the status as they should be at a time."""
-    now, suspended = stamp(time), bool(job["spec"].get("suspend"))
+    now, suspended = timestamp(time), bool(job["spec"].get("suspend"))
     told = list((job.get("status") or {}).get("conditions") or ())
     resumed = conditions.holds(told, "Suspended") and not suspended
     wanted: Obj = {
@@ -80,7 +81,7 @@ def _judge(job: Obj, count: JobTally, told: list[Obj], now: datetime) -> list[Ob
         )
     else:
         return told
-    return _with(told, verdict[0], "True", verdict[1], verdict[2], stamp(now))
+    return _with(told, verdict[0], "True", verdict[1], verdict[2], timestamp(now))
 
 
 def _enough(spec: Obj) -> int:

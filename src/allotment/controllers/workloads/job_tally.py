@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from allotment.api.core import Pod
+from allotment.api.timestamps import moment
 from allotment.client.form import Obj
-from allotment.controllers.clock import moment
 from allotment.controllers.pod_state import finished, is_ready
 from allotment.controllers.workloads.completion_indexes import index_of, parsed
 

@@ -15,6 +15,7 @@ from contextlib import suppress
 
 from allotment.api.core import Pod
 from allotment.api.label_selector import selector_of
+from allotment.api.rights import READ
 from allotment.api.status import NotFound
 from allotment.client.client import Client
 from allotment.client.form import Obj
@@ -27,6 +28,7 @@ from allotment.controllers.clock import Now, left, real_time
 from allotment.controllers.controller import Again
 from allotment.controllers.own_writes import OwnWrites
 from allotment.controllers.ownership import controller_of, controller_reference
+from allotment.controllers.workloads import made_pods
 from allotment.controllers.workloads.adoption import Adoption
 from allotment.controllers.workloads.completion_indexes import index_of, indexed
 from allotment.controllers.workloads.growing_batches import in_growing_batches
@@ -64,6 +66,12 @@ class Jobs:
     """The reconciler; keys are namespace and name of a job."""
 
     name = "jobs"
+    rights = (
+        *made_pods.RIGHTS,
+        f"delete,{READ}: batch: jobs",
+        "patch: batch: jobs/status",
+        "update: batch: jobs/finalizers",
+    )
 
     def __init__(
         self,

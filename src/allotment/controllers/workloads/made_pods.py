@@ -21,6 +21,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from allotment.api.core import Pod
+from allotment.api.rights import READ
 from allotment.api.status import AlreadyExists, Conflict, NotFound
 from allotment.client.client import Client
 from allotment.client.form import Obj
@@ -29,6 +30,8 @@ from allotment.controllers.clock import Now
 from allotment.controllers.own_writes import LOST_WRITE_SECONDS, OwnWrites
 from allotment.controllers.ownership import CONTROLLED, controller_uid
 from allotment.controllers.pod_state import finished
+
+RIGHTS = (f"create,delete,patch,{READ}: core: pods",)
 
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX = 5

@@ -17,7 +17,9 @@ from collections.abc import Callable
 
 from allotment.api.core import Pod
 from allotment.api.label_selector import selector_of
+from allotment.api.rights import READ
 from allotment.api.status import Conflict, NotFound, StatusError
+from allotment.api.timestamps import timestamp
 from allotment.client.client import Client
 from allotment.client.form import Obj
 from allotment.client.informer import Key
@@ -25,10 +27,11 @@ from allotment.client.informers import Informers
 from allotment.client.recorder import Recorder
 from allotment.client.work_queue import WorkQueue
 from allotment.controllers import conditions
-from allotment.controllers.clock import Now, real_time, stamp
+from allotment.controllers.clock import Now, real_time
 from allotment.controllers.controller import Again
 from allotment.controllers.ownership import controller_of, controller_reference, plain_controller_of
 from allotment.controllers.pod_state import finished, seconds_to_available
+from allotment.controllers.workloads import made_pods
 from allotment.controllers.workloads.adoption import NAMESPACE, Adoption
 from allotment.controllers.workloads.growing_batches import in_growing_batches
 from allotment.controllers.workloads.made_pods import (
@@ -48,6 +51,12 @@ class ReplicaSets:
     """The reconciler; keys are namespace and name of a replica set."""
 
     name = "replica-sets"
+    rights = (
+        *made_pods.RIGHTS,
+        f"{READ}: apps: replicasets",
+        "patch: apps: replicasets/status",
+        "update: apps: replicasets/finalizers",
+    )
 
     def __init__(
         self,
@@ -175,7 +184,7 @@ class ReplicaSets:
                 "reason": "FailedCreate" if missing else "FailedDelete",
                 "message": failure.message,
             }
-            new = conditions.put(old, condition, stamp(self._now()))
+            new = conditions.put(old, condition, timestamp(self._now()))
         if new != old:
             wanted["conditions"] = new or None
         if any(status.get(name, 0) != value for name, value in wanted.items()):

@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from allotment.api.timestamps import timestamp
 from allotment.client.form import Obj
 from allotment.controllers import conditions
-from allotment.controllers.clock import left, stamp
+from allotment.controllers.clock import left
 from allotment.controllers.workloads.revision import HISTORY, REVISION, annotations_of
 from allotment.controllers.workloads.rollout import bounds
 
@@ -125,7 +126,7 @@ class RolloutState:
         self, told: list[Obj], type_: str, status: str, reason: str, message: str, *, moved: bool = False
     ) -> list[Obj]:
         """Says something unless it has been said; ``moved`` says it again, with a new time."""
-        old, now = conditions.found(told, type_), stamp(self.now)
+        old, now = conditions.found(told, type_), timestamp(self.now)
         if old is not None and not moved and (old.get("status"), old.get("reason")) == (status, reason):
             return told
         condition = {"type": type_, "status": status, "lastUpdateTime": now, "reason": reason}

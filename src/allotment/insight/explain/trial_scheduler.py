@@ -36,6 +36,7 @@ from allotment.api.resource import (
     ResourceClaimTemplate,
     ResourceSlice,
 )
+from allotment.api.storage import KINDS as STORAGE
 from allotment.controllers.claims.claim_users import claim_name
 from allotment.insight.errors import NoAnswer
 from allotment.insight.explain.explanation import HIDDEN_HOLDER, Explanation, Hidden, Outlook, told_of
@@ -52,7 +53,6 @@ from allotment.scheduler.dry_run import DryRun
 from allotment.scheduler.inquiry import Inquiry, InquiryAnswer, released
 from allotment.scheduler.pod import VOLCANO, group_key
 from allotment.scheduler.volumes.pod_volumes import volumes_of
-from allotment.scheduler.volumes.storage import KINDS as STORAGE
 from allotment.usage.changes import ChangeKind
 from allotment.usage.device import HIDDEN_CLAIMS
 from allotment.usage.remedies import STEPS_PER_QUESTION, Remedies, Remedy, remedies

@@ -15,7 +15,8 @@ from msgspec.structs import replace
 
 from allotment.allocator.outcome import Allocated
 from allotment.api.claim_marks import FINALIZER, SEMANTIC_FINALIZER
-from allotment.scheduler.binding.binding_conditions import awaited, timestamp
+from allotment.api.timestamps import timestamp
+from allotment.scheduler.binding.binding_conditions import awaited
 from allotment.scheduler.binding.step import MakeClaim, WriteClaim
 from allotment.scheduler.devices.scoring import FILLED, MOST
 from allotment.scheduler.devices.semantic_claim import IMMEDIATE, carried_status

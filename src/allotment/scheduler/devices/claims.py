@@ -20,7 +20,6 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from allotment.allocator.ledger import Holding, Ledger, holding
-from allotment.allocator.request import full_name
 from allotment.allocator.semantic_carrier import is_carrier
 from allotment.scheduler.change_log import ChangeLog
 
@@ -68,7 +67,7 @@ class Claims:
         """Takes in a claim that appeared, changed or went; returns its key."""
         shown = new if new is not None else old
         assert shown is not None
-        key = full_name(shown.metadata)
+        key = shown.metadata.key
         before, flight = self.objects.get(key), self.flights.get(key)
         self._file(key, before, new)
         had = before.status.allocation if before is not None else None

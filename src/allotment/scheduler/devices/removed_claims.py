@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from allotment.allocator.ledger import holding
-from allotment.allocator.request import full_name
 from allotment.allocator.semantic_carrier import carried_holdings, is_carrier, waiting_for_users
 from allotment.api.claim_marks import FINALIZER, STANDS_IN_FOR
 from allotment.api.codec import to_builtins
@@ -98,13 +97,13 @@ class RemovedClaims:
         """A claim changed, as the cluster knows already."""
         shown = new if new is not None else old
         if shown is not None and self._found:
-            self._look_again(full_name(shown.metadata), new, now)
+            self._look_again(shown.metadata.key, new, now)
         if old is None or old.status.allocation is None:
             return
         stays = new is not None and old.metadata.uid == new.metadata.uid
         if stays and new is not None and new.status.allocation is not None:
             return
-        key = full_name(old.metadata)
+        key = old.metadata.key
         running = [pod for pod in self._users(old) if _is_user(old, pod)]
         if stays:  # a scheduler takes back what it wrote for a pod that it could not bind
             running = [pod for pod in running if pod.pod.spec.node_name]
@@ -125,7 +124,7 @@ class RemovedClaims:
         """A claim is about to be shown; if it is one that was removed, or stands in for it, it holds its devices itself."""
         if claim.status.allocation is None:
             return
-        key, uid = full_name(claim.metadata), claim.metadata.uid
+        key, uid = claim.metadata.key, claim.metadata.uid
         for name, each in list(self._found.items()):
             stands_in = each.stand_in_key == key and self._cluster.claims.covers(claim, name)
             if stands_in or each.claim.metadata.uid == uid:
@@ -145,7 +144,7 @@ class RemovedClaims:
                     yield (
                         pod,
                         (
-                            f"resource claim {full_name(each.claim.metadata)} was {self._fate(each.claim)} while this pod runs with its devices; "
+                            f"resource claim {each.claim.metadata.key} was {self._fate(each.claim)} while this pod runs with its devices; "
                             "they stay held until the pod ends: delete it to give them back"
                         ),
                     )
@@ -188,7 +187,7 @@ class RemovedClaims:
         )
 
     def _fate(self, claim: ResourceClaim) -> str:
-        there = self._cluster.claims.objects.get(full_name(claim.metadata))
+        there = self._cluster.claims.objects.get(claim.metadata.key)
         stays = there is not None and there.metadata.uid == claim.metadata.uid
         return "deallocated" if stays else "removed"
 
@@ -199,7 +198,7 @@ class RemovedClaims:
     def _users(self, claim: ResourceClaim) -> Iterator[PodInfo]:
         """The pods on a node, or on their way to one, that name a claim, or that it names."""
         meta = claim.metadata
-        keys = set(self._cluster.users.get(full_name(meta), ()))
+        keys = set(self._cluster.users.get(meta.key, ()))
         keys |= {
             f"{meta.namespace}/{user.name}" for user in claim.status.reserved_for if user.resource == "pods"
         }

@@ -20,7 +20,7 @@ from uuid import NAMESPACE_OID, uuid5
 
 from allotment.api.batch import PodGroup, VolcanoPodGroup
 from allotment.api.codec import to_builtins
-from allotment.scheduler.binding.binding_conditions import timestamp
+from allotment.api.timestamps import timestamp
 from allotment.scheduler.event import WriteFailure
 from allotment.scheduler.gangs.gang import gang_of
 from allotment.scheduler.gangs.tenant_queues import INQUEUE, queue_name

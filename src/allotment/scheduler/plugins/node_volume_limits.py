@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from allotment.api.core import Node, Pod
+from allotment.api.meta import key_of
 from allotment.api.storage import (
     CSIDriver,
     CSINode,
@@ -21,7 +22,7 @@ from allotment.api.storage import (
 from allotment.scheduler.framework import SKIP, SUCCESS, ObjectAction, Status, StatusCode, Wake
 from allotment.scheduler.volumes.in_tree import DRIVERS, driver_on, migrated_disk
 from allotment.scheduler.volumes.pod_volumes import PodVolumes, volumes_of
-from allotment.scheduler.volumes.storage import Storage, key_of
+from allotment.scheduler.volumes.storage import Storage
 
 if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct

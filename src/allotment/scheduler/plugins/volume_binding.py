@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from allotment.api.core import Node
+from allotment.api.meta import key_of
 from allotment.api.storage import (
     CSIDriver,
     CSINode,
@@ -23,7 +24,6 @@ from allotment.api.storage import (
 from allotment.scheduler.binding.step import AwaitVolumes, BindVolume, SelectNode
 from allotment.scheduler.framework import SKIP, SUCCESS, ObjectAction, Status, StatusCode, Wake
 from allotment.scheduler.volumes.needs import Needs, UnusableVolume, VolumeChoice, needs_of, room_for
-from allotment.scheduler.volumes.storage import key_of
 
 if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct

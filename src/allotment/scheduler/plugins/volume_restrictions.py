@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from allotment.api.core import Node, Pod
+from allotment.api.meta import key_of
 from allotment.api.storage import PersistentVolumeClaim
 from allotment.scheduler.framework import SKIP, SUCCESS, ObjectAction, Status, StatusCode, Wake
 from allotment.scheduler.volumes.matching import exclusive
 from allotment.scheduler.volumes.pod_volumes import volumes_of
-from allotment.scheduler.volumes.storage import key_of
 
 if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct

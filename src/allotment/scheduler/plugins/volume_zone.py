@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from allotment.api.core import Node
+from allotment.api.meta import key_of
 from allotment.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from allotment.scheduler.framework import SKIP, SUCCESS, ObjectAction, Status, StatusCode, Wake
-from allotment.scheduler.volumes.storage import ZONE_LABELS, Storage, key_of
+from allotment.scheduler.volumes.storage import ZONE_LABELS, Storage
 
 if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct

@@ -10,6 +10,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from allotment.api.meta import key_of
 from allotment.api.storage import (
     NO_PROVISIONER,
     WAIT_FOR_FIRST_CONSUMER,
@@ -21,7 +22,7 @@ from allotment.api.storage import (
 )
 from allotment.scheduler.selector import pods_selected
 from allotment.scheduler.volumes.matching import Candidates, FreeVolumes, size_asked
-from allotment.scheduler.volumes.storage import KnownVolume, Storage, key_of, nanos
+from allotment.scheduler.volumes.storage import KnownVolume, Storage, nanos
 
 if TYPE_CHECKING:
     from allotment.api.core import Node, Pod
