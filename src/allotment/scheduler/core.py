@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from allotment.allocator.effort import Paused
+from allotment.allocator.phrases import gave_up
 from allotment.api.batch import PodGroup, VolcanoPodGroup
 from allotment.api.batch import Queue as VolcanoQueue
 from allotment.api.claim_marks import EXTENDED
@@ -378,7 +379,7 @@ class Scheduler:
 
     def _give_up(self, entry: QueueEntry) -> None:
         """The decision took more than anybody's may; after a rest it goes on with what is known by then."""
-        words = f"gave up after {MOST_STEPS} steps, before it was known whether the claims fit; this is tried again"
+        words = f"{gave_up(MOST_STEPS)}, before it was known whether the claims fit; this is tried again"
         self.queue.park(entry.key, None, (), self.now)
         for pod in entry.pods:
             self.outbox.say_unschedulable(pod, NoNode(words, frozenset()))
