@@ -8,6 +8,7 @@ import pytest
 
 from allotment.api.core import Node
 from allotment.api.meta import ApiStruct
+from allotment.scheduler.clock import Clock
 from allotment.scheduler.cluster import Cluster
 from allotment.scheduler.framework import ObjectAction, Wake
 from allotment.scheduler.pod import PodInfo
@@ -39,16 +40,20 @@ class Queued:
     """A queue, and what it is told."""
 
     def __init__(self) -> None:
-        self.queue = SchedulingQueue([Nodes()], QueueBackoff(initial=1.0, turned_away=4.0, failed=16.0))
+        self.clock = Clock()
+        backoff = QueueBackoff(initial=1.0, turned_away=4.0, failed=16.0)
+        self.queue = SchedulingQueue(self.clock, [Nodes()], backoff)
 
     def add(self, *names: str, priority: int = 0, now: float = 0.0, wants: str | None = None) -> None:
+        self.clock.now = now
         for name in names:
             info = PodInfo(pod(name, selector={"name": wants} if wants else None))
-            self.queue.add(name, priority, (info,), now)
+            self.queue.add(name, priority, (info,))
             self.queue.validate()
 
     def pop(self, now: float = 0.0) -> str | None:
-        entry = self.queue.pop(now)
+        self.clock.now = now
+        entry = self.queue.pop()
         self.queue.validate()
         return entry.key if entry is not None else None
 
@@ -58,7 +63,7 @@ class Queued:
         """Pops an entry and turns it away."""
         name = self.pop(now)
         if name is not None:
-            self.queue.park(name, shape, plugins, now)
+            self.queue.park(name, shape, plugins)
             self.queue.validate()
         return name
 
@@ -111,7 +116,7 @@ def test_how_long_an_entry_rests(failures: int, plugins: tuple[str, ...], second
     now = 0.0
     for _ in range(failures):
         assert made.pop(now) == "a"
-        made.queue.park("a", "shape", plugins, now)
+        made.queue.park("a", "shape", plugins)
         rested = now
         made.appear()
         now += 100.0
@@ -325,9 +330,11 @@ def test_what_nothing_has_woken_for_long_is_tried_again() -> None:
     made.add("a")
     made.refuse(now=10.0)
 
-    made.queue.revisit(10.0 + REVISIT_SECONDS - 1)
+    made.clock.now = 10.0 + REVISIT_SECONDS - 1
+    made.queue.revisit()
     assert made.places() == {"a": PARKED}
-    made.queue.revisit(10.0 + REVISIT_SECONDS)
+    made.clock.now = 10.0 + REVISIT_SECONDS
+    made.queue.revisit()
 
     assert made.places() == {"a": BACKOFF}
 

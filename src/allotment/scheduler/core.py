@@ -28,6 +28,7 @@ from allotment.scheduler.binding.binding_stage import BindingsUnderWay
 from allotment.scheduler.binding.pod_binding import Binding, Party
 from allotment.scheduler.binding.stale_reservations import ReservationState, Stale, StaleReservations
 from allotment.scheduler.binding.step import BindVolume, MakeClaim, SelectNode, WriteClaim
+from allotment.scheduler.clock import Clock
 from allotment.scheduler.cluster import Cluster
 from allotment.scheduler.config.configuration import MAKING_ROOM
 from allotment.scheduler.devices.disputes import Disputes
@@ -78,19 +79,23 @@ class Scheduler:
         gangs: bool = True,
         making_room: frozenset[str] = MAKING_ROOM,
     ) -> None:
+        self.clock = Clock()
         self.cluster = cluster
         self.profiles = profiles
         self.placer = Placer(cluster, profiles)
         plugins = {plugin.name: plugin for profile in profiles.values() for plugin in profile.plugins}
-        self.queue = SchedulingQueue([*plugins.values(), Quota()], backoff)
+        self.queue = SchedulingQueue(self.clock, [*plugins.values(), Quota()], backoff)
         self.actions = SessionActions(cluster, self.placer, Session(cluster, self.placer), making_room)
-        self.outbox = Outbox()
-        self.bindings = BindingsUnderWay(cluster, self.outbox.send, self)
+        self.outbox = Outbox(self.clock)
+        self.bindings = BindingsUnderWay(self.clock, cluster, self.outbox.send, self)
         self.queue.turn = self.actions.queues.turn
-        self.statuses = GroupStatuses(cluster, self.outbox.send, self.actions.queues)
-        self.queue_statuses = QueueStatuses(cluster, self.outbox.send, self.actions.queues, on=gangs)
-        self._gate = Gate(cluster, profiles, self.queue, gangs=gangs)
+        self.statuses = GroupStatuses(self.clock, cluster, self.outbox.send, self.actions.queues)
+        self.queue_statuses = QueueStatuses(
+            self.clock, cluster, self.outbox.send, self.actions.queues, on=gangs
+        )
+        self._gate = Gate(self.clock, cluster, profiles, self.queue, gangs=gangs)
         self.gangs = Gangs(
+            self.clock,
             cluster,
             self.queue,
             self._gate,
@@ -102,9 +107,8 @@ class Scheduler:
             on=gangs,
         )
         self._disputes = Disputes(cluster, self.waits)
-        self._stale = StaleReservations(cluster, self._standing)
-        self._removed = RemovedClaims(cluster)
-        self.now = 0.0
+        self._stale = StaleReservations(self.clock, cluster, self._standing)
+        self._removed = RemovedClaims(self.clock, cluster)
         self.decided = 0  # how many attempts there were, or parts of such
         self.paused = False  # the last one goes on in another turn
         self.steps = 0  # how many all of them took
@@ -133,7 +137,7 @@ class Scheduler:
             self._outcome(event)
 
     def _failed(self, event: Failed) -> None:
-        ours = self.bindings.failed(event) or self.statuses.failed(event, self.now)
+        ours = self.bindings.failed(event) or self.statuses.failed(event)
         if not (ours or self.queue_statuses.failed(event)):
             self._outcome(event)
 
@@ -153,18 +157,18 @@ class Scheduler:
         return min((time for time in times if time is not None), default=None)
 
     def _tick(self, event: Tick) -> None:
-        self.now = self.bindings.now = self.outbox.now = max(self.now, event.now)
+        self.clock.advance(event.now)
         self.bindings.tick()
         self.outbox.tick()
         self._give_back_removed()
-        for pod, words in self._removed.unwarned(self.now):
+        for pod, words in self._removed.unwarned():
             self.outbox.tell(pod, REMOVED, words, warning=True)
-        for draft in self._removed.writes(self.now):
+        for draft in self._removed.writes():
             self.outbox.send(draft)
-        if self.now - self._revisited >= REVISIT_EVERY:
-            self._revisited = self.now
-            self.queue.revisit(self.now)
-        for key, status in self._gate.overdue(self.now):
+        if self.clock.now - self._revisited >= REVISIT_EVERY:
+            self._revisited = self.clock.now
+            self.queue.revisit()
+        for key, status in self._gate.overdue():
             if key.startswith(GANG_PREFIX):
                 verdict = GangHindrance(status.words, incomplete=True)
                 self.statuses.refused(key.removeprefix(GANG_PREFIX), verdict)
@@ -215,11 +219,11 @@ class Scheduler:
         if new is not None and self._removed:
             self._removed.returns(new)
         key = self.cluster.claims.change(old, new)
-        self._removed.changed(old, new, self.now)
+        self._removed.changed(old, new)
         self.bindings.claim_changed(key)
-        self._stale.claim_changed(key, self.now)
+        self._stale.claim_changed(key)
         if old is None:
-            self._gate.claim_came(self.now)
+            self._gate.claim_came()
         if (old is None or old.status.allocation is None) != (new is None or new.status.allocation is None):
             # By this, they ask for something else than they did.
             for pod in sorted(self.cluster.users.get(key, ())):
@@ -240,7 +244,7 @@ class Scheduler:
                 self._wake(None, new)  # others: whether this one can be tried is found out next
                 self._pod_shown(info)
                 for claim in cluster.used_by(info) if not info.node else ():
-                    self._stale.claim_changed(claim, self.now)
+                    self._stale.claim_changed(claim)
             return
         was_at, was_kept = cluster.assumed.get(key, ""), cluster.nominated.get(key, "")
         info, group = cluster.change_pod(key, old, new), group_key(old)
@@ -300,7 +304,7 @@ class Scheduler:
         if entry is None:
             status = self._gate.admit(pod)
             gate = "" if status.ok else status.plugin
-            entry = self.queue.add(pod.key, pod.priority, (pod,), self.now, gate=gate)
+            entry = self.queue.add(pod.key, pod.priority, (pod,), gate=gate)
         else:
             asks_anew = entry.pods[0].asks != pod.asks
             entry.pods = (pod,)
@@ -329,7 +333,7 @@ class Scheduler:
             return
         for pod in entry.pods:
             self.nominate(pod, "")
-        self._gate.shut(entry, status, self.now)
+        self._gate.shut(entry, status)
 
     def _try_gate(self, entry: QueueEntry) -> None:
         if entry.key.startswith(GANG_PREFIX):
@@ -342,15 +346,15 @@ class Scheduler:
     def _turn(self, event: Turn) -> None:
         pods = event.pods
         self.gangs.gather()
-        self.statuses.update(self.now)
-        self.queue_statuses.update(self.now)
+        self.statuses.update()
+        self.queue_statuses.update()
         for claim in self._disputes.left_over():
             self._deallocate(claim)
-        for stale in self._stale.found(self.now):
+        for stale in self._stale.found():
             self._give_back(stale)
         last = self.steps + TURN_STEPS
         while pods > 0 and self.steps < last:
-            entry = self.queue.pop(self.now)
+            entry = self.queue.pop()
             if entry is None:
                 return
             pods -= len(entry.pods)
@@ -380,7 +384,7 @@ class Scheduler:
     def _give_up(self, entry: QueueEntry) -> None:
         """The decision took more than anybody's may; after a rest it goes on with what is known by then."""
         words = f"{gave_up(MOST_STEPS)}, before it was known whether the claims fit; this is tried again"
-        self.queue.park(entry.key, None, (), self.now)
+        self.queue.park(entry.key, None, ())
         for pod in entry.pods:
             self.outbox.say_unschedulable(pod, NoNode(words, frozenset()))
         if entry.key.startswith(GANG_PREFIX):
@@ -391,7 +395,7 @@ class Scheduler:
             self.gangs.decide(entry)
             return
         pod = entry.pods[0]
-        attempt = self.placer.begin(pod, self.now)
+        attempt = self.placer.begin(pod, self.clock.now)
         if isinstance(attempt, NoNode):
             self._refuse(entry, (pod.asks, pod.key), attempt)
             return
@@ -406,7 +410,10 @@ class Scheduler:
         """Has placed pods bound, those of a party together."""
         self.actions.moment += 1
         self.bindings.start(
-            *[Binding(each.cycle.pod, each.cycle, each.node, each.steps, self.now, party) for each in placed]
+            *[
+                Binding(each.cycle.pod, each.cycle, each.node, each.steps, self.clock.now, party)
+                for each in placed
+            ]
         )
 
     def _refuse(self, entry: QueueEntry, shape: Any, refusal: NoNode, attempt: Attempt | None = None) -> None:
@@ -418,9 +425,9 @@ class Scheduler:
         if pod.key in self.cluster.nominated:  # others are turned away by what is kept for it
             shape = (shape, pod.key)
         blamed = () if refusal.error else refusal.plugins
-        self.queue.park(entry.key, shape, blamed, self.now, lasting=refusal.lasting)
+        self.queue.park(entry.key, shape, blamed, lasting=refusal.lasting)
         if refusal.passing:
-            self._gate.say_later(entry.key, Status(StatusCode.WAIT, "", refusal.words), self.now)
+            self._gate.say_later(entry.key, Status(StatusCode.WAIT, "", refusal.words))
         else:
             self.outbox.say_unschedulable(pod, refusal)
 
@@ -576,7 +583,7 @@ class Scheduler:
     def _rest(self, pod: PodInfo) -> None:
         """A pod that could not be bound is tried again after a while, a longer one each time; so is its gang."""
         group = pod.group
-        self.queue.failed(GANG_PREFIX + group if self.gangs.stirred(group) else pod.key, self.now)
+        self.queue.failed(GANG_PREFIX + group if self.gangs.stirred(group) else pod.key)
 
     def broken(self, party: Party, bound: Mapping[str, PodInfo]) -> None:
         self.gangs.broken(party, bound)

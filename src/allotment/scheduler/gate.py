@@ -14,6 +14,7 @@ from allotment.scheduler.pod import VOLCANO
 from allotment.scheduler.queue import GATED
 
 if TYPE_CHECKING:
+    from allotment.scheduler.clock import Clock
     from allotment.scheduler.cluster import Cluster
     from allotment.scheduler.config.profile import Profile
     from allotment.scheduler.pod import PodInfo
@@ -43,8 +44,15 @@ class Gate:
     """See the module. Without ``gang_lifecycle`` it does not matter whether the group of a pod exists."""
 
     def __init__(
-        self, cluster: Cluster, profiles: Mapping[str, Profile], queue: SchedulingQueue, *, gangs: bool
+        self,
+        clock: Clock,
+        cluster: Cluster,
+        profiles: Mapping[str, Profile],
+        queue: SchedulingQueue,
+        *,
+        gangs: bool,
     ) -> None:
+        self._clock = clock
         self._cluster = cluster
         self._profiles = profiles
         self._queue = queue
@@ -62,11 +70,11 @@ class Gate:
         self._unsaid.pop(entry.key, None)
         self._queue.open(entry.key)
 
-    def shut(self, entry: QueueEntry, status: Status, now: float) -> None:
+    def shut(self, entry: QueueEntry, status: Status) -> None:
         """Keeps an entry out."""
         if entry.place != GATED or status.plugin not in entry.plugins:
             self._queue.gate(entry.key, status.plugin)
-        self.say_later(entry.key, status, now)
+        self.say_later(entry.key, status)
 
     def drop(self, key: str) -> None:
         """An entry is placed, or gone."""
@@ -75,21 +83,22 @@ class Gate:
 
     # --- saying why ---
 
-    def say_later(self, key: str, status: Status, now: float) -> None:
+    def say_later(self, key: str, status: Status) -> None:
         """Has it said why an entry waits, unless it need not any more by then."""
         if key not in self._unsaid or self._unsaid[key][1] != status:
             self._unsaid.pop(key, None)
-            self._unsaid[key] = (now + GATE_PATIENCE, status)
+            self._unsaid[key] = (self._clock.now + GATE_PATIENCE, status)
 
-    def overdue(self, now: float) -> Iterator[tuple[str, Status]]:
+    def overdue(self) -> Iterator[tuple[str, Status]]:
         """The keys of entries of which it is time to say why they wait."""
+        now = self._clock.now
         while self._unsaid:
             key, (due, status) = next(iter(self._unsaid.items()))
             if due > now:
                 return
             del self._unsaid[key]
             entry = self._queue.get(key)
-            if entry is not None and status.plugin == DEVICES and self._comes_soon(entry, now):
+            if entry is not None and status.plugin == DEVICES and self._comes_soon(entry):
                 self._unsaid[key] = (now + GATE_PATIENCE, status)
                 continue
             yield key, status
@@ -98,10 +107,11 @@ class Gate:
         unsaid = next(iter(self._unsaid.values()), None)  # the oldest is the first
         return unsaid[0] if unsaid is not None else None
 
-    def claim_came(self, now: float) -> None:
+    def claim_came(self) -> None:
         """A claim appeared: whoever makes them is at it."""
-        self._claim_came = now
+        self._claim_came = self._clock.now
 
-    def _comes_soon(self, entry: QueueEntry, now: float) -> bool:
+    def _comes_soon(self, entry: QueueEntry) -> bool:
         """Whether whoever makes claims is at it, and the turn of this one may come."""
+        now = self._clock.now
         return now - self._claim_came < GATE_PATIENCE and now - entry.since < GATE_LONGEST

@@ -35,6 +35,7 @@ from allotment.scheduler.framework import Concerns, HelpsAnyone, ObjectAction, P
 
 if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct
+    from allotment.scheduler.clock import Clock
     from allotment.scheduler.cluster import Cluster
     from allotment.scheduler.pod import PodInfo
 
@@ -151,7 +152,8 @@ class _Interest:
 class SchedulingQueue:
     """See the module. ``plugins`` are all plugins of all profiles, by name."""
 
-    def __init__(self, plugins: Iterable[Plugin], backoff: QueueBackoff | None = None) -> None:
+    def __init__(self, clock: Clock, plugins: Iterable[Plugin], backoff: QueueBackoff | None = None) -> None:
+        self._clock = clock
         self.plugins = {plugin.name: plugin for plugin in plugins}
         self._backoff = backoff or QueueBackoff()
         self._entries: dict[str, QueueEntry] = {}
@@ -206,7 +208,6 @@ class SchedulingQueue:
         key: str,
         priority: int,
         pods: tuple[PodInfo, ...],
-        now: float,
         *,
         lane: str = "",
         gate: str = "",
@@ -215,6 +216,7 @@ class SchedulingQueue:
         with the lowest ``turn`` is served first."""
         assert key not in self._entries, f"{key} is queued already"
         self._numbers += 1
+        now = self._clock.now
         entry = QueueEntry(key, priority, pods, now, lane=lane, rank=(-priority, now, self._numbers, key))
         self._entries[key] = entry
         if gate:
@@ -264,9 +266,9 @@ class SchedulingQueue:
 
     # --- trying ---
 
-    def pop(self, now: float) -> QueueEntry | None:
+    def pop(self) -> QueueEntry | None:
         """The entry to try next; report on it with ``remove``, ``park`` or ``gate``."""
-        self._wake_rested(now)
+        self._wake_rested()
         entry, slow = self._first_quick(), self._slow.first()
         if entry is None or slow is None:  # who has nothing to do saves nothing up for later
             self._steps = dict.fromkeys(self._steps, max(self._steps.values()))
@@ -338,12 +340,10 @@ class SchedulingQueue:
             first if len(rivals) == 1 else min(rivals, key=lambda entry: (self.turn(entry.lane), entry.rank))
         )
 
-    def park(
-        self, key: str, shape: Hashable, plugins: Collection[str], now: float, *, lasting: bool = False
-    ) -> None:
+    def park(self, key: str, shape: Hashable, plugins: Collection[str], *, lasting: bool = False) -> None:
         """An attempt failed. With no plugin to blame (an error, a write that failed) it rests and is tried again. If it failed
         for good, only nodes and devices that change help it, and what concerns itself."""
-        entry = self._entries[key]
+        entry, now = self._entries[key], self._clock.now
         self._leave(entry)
         entry.attempts += 1
         entry.tried = now
@@ -367,20 +367,20 @@ class SchedulingQueue:
 
     # --- bindings that failed ---
 
-    def failed(self, key: str, now: float) -> None:
+    def failed(self, key: str) -> None:
         """The binding of an entry failed, whether it is back here or not: it is tried again after a while, a longer one each
         time."""
         self._failures[key] = self._failures.get(key, 0) + 1
         entry = self._entries.get(key)
         if entry is not None and entry.place != GATED:
-            self.rest(key, now)
+            self.rest(key)
 
-    def rest(self, key: str, now: float) -> None:
+    def rest(self, key: str) -> None:
         """Has an entry wait as long as its failed bindings ask for."""
         failures = self._failures.get(key)
         if failures is not None:
             self._entries[key].attempts = failures - 1
-            self.park(key, None, (), now)
+            self.park(key, None, ())
 
     def forgive(self, key: str) -> None:
         """Forgets that bindings of an entry failed."""
@@ -524,11 +524,11 @@ class SchedulingQueue:
                 self._gangs.pop(shape, None)
         return found
 
-    def revisit(self, now: float) -> None:
+    def revisit(self) -> None:
         """Sends scouts of buckets that nothing has woken for long."""
         for bucket in list(self._buckets.values()):
             first = bucket.first()
-            if first is not None and not bucket.scout and now - first.tried >= REVISIT_SECONDS:
+            if first is not None and not bucket.scout and self._clock.now - first.tried >= REVISIT_SECONDS:
                 self._send_scout(bucket)
 
     # --- places ---
@@ -577,7 +577,8 @@ class SchedulingQueue:
         entry.place, entry.ready = BACKOFF, ready
         heappush(self._resting, (ready, entry.key))
 
-    def _wake_rested(self, now: float) -> None:
+    def _wake_rested(self) -> None:
+        now = self._clock.now
         while (ready := self.next_time()) is not None and ready <= now:
             self._activate(self._entries[heappop(self._resting)[1]])
 

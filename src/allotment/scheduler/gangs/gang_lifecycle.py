@@ -20,6 +20,7 @@ from allotment.scheduler.plugins.default_preemption import NAME as PREEMPTION
 
 if TYPE_CHECKING:
     from allotment.api.batch import PodGroup, VolcanoPodGroup
+    from allotment.scheduler.clock import Clock
     from allotment.scheduler.cluster import Cluster
     from allotment.scheduler.gangs.group_status import GroupStatuses
     from allotment.scheduler.gangs.session_actions import Clearing, SessionActions
@@ -39,8 +40,6 @@ INCOMPLETE = "allotment.dev/GangIncomplete"
 
 class Desk(Protocol):
     """What is done alike for gangs and for pods on their own."""
-
-    now: float
 
     def waits(self, pod: PodInfo) -> bool:
         """Whether a pod is ours to place, and neither placed nor on its way."""
@@ -63,6 +62,7 @@ class Gangs:
 
     def __init__(
         self,
+        clock: Clock,
         cluster: Cluster,
         queue: SchedulingQueue,
         gate: Gate,
@@ -74,6 +74,7 @@ class Gangs:
         *,
         on: bool,
     ) -> None:
+        self._clock = clock
         self._cluster = cluster
         self._queue = queue
         self._gate = gate
@@ -191,8 +192,8 @@ class Gangs:
         entry = self._queue.get(key)
         if entry is None:
             priority = gang.priority if gang.priority is not None else max(pod.priority for pod in waiting)
-            entry = self._queue.add(key, priority, pods, self._desk.now, lane=gang.queue)
-            self._queue.rest(key, self._desk.now)
+            entry = self._queue.add(key, priority, pods, lane=gang.queue)
+            self._queue.rest(key)
             return entry
         asks_anew = [pod.key for pod in entry.pods] != [pod.key for pod in admitted]
         entry.pods = pods
@@ -215,7 +216,7 @@ class Gangs:
         assert gang is not None
         party = self._parties.get(group)
         need = self._need(gang)
-        placed = self._actions.allocate(gang, entry.pods, need, self._desk.now)
+        placed = self._actions.allocate(gang, entry.pods, need, self._clock.now)
         if isinstance(placed, NoNode):
             self._refuse(entry, gang, need, placed)
             return
@@ -227,7 +228,7 @@ class Gangs:
         self.stir(group)
 
     def _refuse(self, entry: QueueEntry, gang: Gang, need: GangNeed, refusal: NoNode) -> None:
-        now = self._desk.now
+        now = self._clock.now
         if not self._evicting(gang.key):
             able = refusal.resolvable and need
             clearing = self._actions.clear(gang, entry.pods, need, now) if able else None
@@ -242,7 +243,7 @@ class Gangs:
                 refusal = NoNode(f"{refusal.words}. {words}", plugins, resolvable=refusal.resolvable)
             for pod in entry.pods:
                 self._desk.nominate(pod, clearing.places.get(pod.key, "") if clearing is not None else "")
-        self._queue.park(entry.key, entry.key, () if refusal.error else refusal.plugins, now)
+        self._queue.park(entry.key, entry.key, () if refusal.error else refusal.plugins)
         self._statuses.refused(gang.key, GangHindrance(refusal.words[:MAX_MESSAGE], refusal.error))
         for pod in entry.pods:
             self._outbox.say_unschedulable(pod, refusal)
@@ -255,7 +256,7 @@ class Gangs:
         pods, claims = self._cluster.pods, self._cluster.claims
         there = any(victim.key in pods and pods[victim.key].uid == victim.uid for victim in clearing.victims)
         held = any(claims.allocation(key) is not None for key in clearing.claims)
-        if (there or held) and self._desk.now - since < PATIENCE:
+        if (there or held) and self._clock.now - since < PATIENCE:
             return True
         del self._cleared[group]
         return False
