@@ -10,7 +10,8 @@ from allotment.api.core import Node
 from allotment.api.meta import ApiStruct
 from allotment.scheduler.clock import Clock
 from allotment.scheduler.cluster import Cluster
-from allotment.scheduler.framework import ObjectAction, Wake
+from allotment.scheduler.framework import ObjectAction, Status, StatusCode, Wake
+from allotment.scheduler.gate import Gate
 from allotment.scheduler.pod import PodInfo
 from allotment.scheduler.queue import (
     ACTIVE,
@@ -36,13 +37,18 @@ class Nodes:
         return isinstance(new, Node) and wanted in (None, new.metadata.name)
 
 
+SHUT = Status(StatusCode.UNRESOLVABLE, "Nodes", "waits for a node")
+
+
 class Queued:
     """A queue, and what it is told."""
 
     def __init__(self) -> None:
         self.clock = Clock()
         backoff = QueueBackoff(initial=1.0, turned_away=4.0, failed=16.0)
-        self.queue = SchedulingQueue(self.clock, [Nodes()], backoff)
+        self.queue = SchedulingQueue(
+            self.clock, [Nodes()], Gate(self.clock, Cluster(), {}, gangs=False), backoff
+        )
 
     def add(self, *names: str, priority: int = 0, now: float = 0.0, wants: str | None = None) -> None:
         self.clock.now = now
@@ -232,7 +238,7 @@ def test_a_scout_that_is_gated_does_not_hold_the_others_up() -> None:
     made.refuse(), made.refuse()
     made.appear()
 
-    made.queue.gate("a", "Nodes")
+    made.queue.shut("a", SHUT)
     made.queue.validate()
 
     assert made.places() == {"a": GATED, "b": BACKOFF}
@@ -302,7 +308,7 @@ def test_an_event_of_another_kind_wakes_nobody() -> None:
 def test_gated_entries_are_told_and_not_tried() -> None:
     made = Queued()
     made.add("a", wants="x")
-    made.queue.gate("a", "Nodes")
+    made.queue.shut("a", SHUT)
     assert made.pop() is None
 
     assert made.appear("y") == []
@@ -316,7 +322,7 @@ def test_a_gate_that_opens_does_not_shorten_a_rest() -> None:
     made = Queued()
     made.add("a")
     made.refuse(now=5.0, plugins=())
-    made.queue.gate("a", "Nodes")
+    made.queue.shut("a", SHUT)
 
     made.queue.open("a")
     made.queue.validate()
@@ -344,7 +350,7 @@ def test_counts_by_place() -> None:
     made.add("a", "b", "c", "d")
     made.refuse()
     made.refuse(plugins=())
-    made.queue.gate("c", "Nodes")
+    made.queue.shut("c", SHUT)
 
     assert made.queue.counts() == {ACTIVE: 1, BACKOFF: 1, PARKED: 1, GATED: 1}
     assert len(made.queue) == 4

@@ -3,7 +3,7 @@
 ``handle`` takes one event and returns what is to be done; the same events in the same order give the same instructions, so a
 recorded log can be replayed. The driver gives leave to decide by ``Turn`` events, a bounded number of pods at a time.
 
-The way of a pod: it appears → PreEnqueue (``gate``) → queue → a turn: placed in memory (``placement``) → its steps are written and
+The way of a pod: it appears → queue, if its gate lets it in (PreEnqueue) → a turn: placed in memory (``placement``) → its steps are written and
 it is bound (``binding_stage``) → the server shows it bound. Whatever fails on the way leads back to the queue, with a reason. Pods of a
 gang go the same way together (``gang_lifecycle``). What is sent and said on the way leaves by the ``outbox``.
 """
@@ -84,7 +84,8 @@ class Scheduler:
         self.profiles = profiles
         self.placer = Placer(cluster, profiles)
         plugins = {plugin.name: plugin for profile in profiles.values() for plugin in profile.plugins}
-        self.queue = SchedulingQueue(self.clock, [*plugins.values(), Quota()], backoff)
+        gate = Gate(self.clock, cluster, profiles, gangs=gangs)
+        self.queue = SchedulingQueue(self.clock, [*plugins.values(), Quota()], gate, backoff)
         self.actions = SessionActions(cluster, self.placer, Session(cluster, self.placer), making_room)
         self.outbox = Outbox(self.clock)
         self.bindings = BindingsUnderWay(self.clock, cluster, self.outbox.send, self)
@@ -93,12 +94,10 @@ class Scheduler:
         self.queue_statuses = QueueStatuses(
             self.clock, cluster, self.outbox.send, self.actions.queues, on=gangs
         )
-        self._gate = Gate(self.clock, cluster, profiles, self.queue, gangs=gangs)
         self.gangs = Gangs(
             self.clock,
             cluster,
             self.queue,
-            self._gate,
             self.bindings,
             self.actions,
             self.statuses,
@@ -148,7 +147,6 @@ class Scheduler:
             self.bindings,
             self.statuses,
             self.queue_statuses,
-            self._gate,
             self.outbox,
             self._stale,
             self._removed,
@@ -168,7 +166,7 @@ class Scheduler:
         if self.clock.now - self._revisited >= REVISIT_EVERY:
             self._revisited = self.clock.now
             self.queue.revisit()
-        for key, status in self._gate.overdue():
+        for key, status in self.queue.overdue():
             if key.startswith(GANG_PREFIX):
                 verdict = GangHindrance(status.words, incomplete=True)
                 self.statuses.refused(key.removeprefix(GANG_PREFIX), verdict)
@@ -223,7 +221,7 @@ class Scheduler:
         self.bindings.claim_changed(key)
         self._stale.claim_changed(key)
         if old is None:
-            self._gate.claim_came()
+            self.queue.gate.came(ResourceClaim)
         if (old is None or old.status.allocation is None) != (new is None or new.status.allocation is None):
             # By this, they ask for something else than they did.
             for pod in sorted(self.cluster.users.get(key, ())):
@@ -265,7 +263,7 @@ class Scheduler:
         if ended is not None and (now := group_key(ended)):
             self._stir(now)
         self.queue.forgive(key)
-        self._gate.drop(key)
+        self.queue.remove(key)
         self.bindings.pod_gone(key)
         if group:
             self.gangs.lost(group, "another member is gone")
@@ -277,14 +275,14 @@ class Scheduler:
         if info.group:
             self._stir(info.group)
         if node:
-            self._gate.drop(key)
+            self.queue.remove(key)
             self.bindings.pod_bound(key, node)
         elif key in self.bindings:
             self.bindings.pod_changed(info)
         elif self.waits(info):
             self._queue(info)
         else:  # also if the server took the binding, and what it shows yet is older than that
-            self._gate.drop(key)
+            self.queue.remove(key)
 
     def _stir(self, group: str) -> None:
         """Something about a member of a group is new."""
@@ -297,12 +295,12 @@ class Scheduler:
         """Queues a pod, or what is new about it; a member of a gang with its gang."""
         group = pod.group
         if group and self.gangs.get(group) is not None:
-            self._gate.drop(pod.key)
+            self.queue.remove(pod.key)
             self.gangs.stir(group)
             return
         entry = self.queue.get(pod.key)
         if entry is None:
-            status = self._gate.admit(pod)
+            status = self.queue.gate.admit(pod)
             gate = "" if status.ok else status.plugin
             entry = self.queue.add(pod.key, pod.priority, (pod,), gate=gate)
         else:
@@ -312,7 +310,7 @@ class Scheduler:
                 self.queue.activate(pod.key)
             elif entry.place != GATED:
                 return
-            status = self._gate.admit(pod)
+            status = self.queue.gate.admit(pod)
         self.gate(entry, status)
 
     def _group_changed(self, old: Any, new: Any) -> None:
@@ -329,17 +327,17 @@ class Scheduler:
     def gate(self, entry: QueueEntry, status: Status) -> None:
         """Lets an entry into the queue proper, or keeps it out; people are told if that lasts."""
         if status.ok:
-            self._gate.open(entry)
+            self.queue.open(entry.key)
             return
         for pod in entry.pods:
             self.nominate(pod, "")
-        self._gate.shut(entry, status)
+        self.queue.shut(entry.key, status)
 
     def _try_gate(self, entry: QueueEntry) -> None:
         if entry.key.startswith(GANG_PREFIX):
             self.gangs.stir(entry.key.removeprefix(GANG_PREFIX))
         else:
-            self.gate(entry, self._gate.admit(entry.pods[0]))
+            self.gate(entry, self.queue.gate.admit(entry.pods[0]))
 
     # --- deciding ---
 
@@ -403,7 +401,7 @@ class Scheduler:
         if isinstance(placed, NoNode):
             self._refuse(entry, attempt.shape, placed, attempt)
             return
-        self._gate.drop(entry.key)
+        self.queue.remove(entry.key)
         self.start([placed])
 
     def start(self, placed: Sequence[Placement], party: Party | None = None) -> None:
@@ -427,7 +425,7 @@ class Scheduler:
         blamed = () if refusal.error else refusal.plugins
         self.queue.park(entry.key, shape, blamed, lasting=refusal.lasting)
         if refusal.passing:
-            self._gate.say_later(entry.key, Status(StatusCode.WAIT, "", refusal.words))
+            self.queue.gate.say_later(entry.key, Status(StatusCode.WAIT, "", refusal.words))
         else:
             self.outbox.say_unschedulable(pod, refusal)
 

@@ -6,7 +6,7 @@ An *entry* is a pod or a whole gang. It is in exactly one place:
   waited longest; *lanes* (Volcano's queues) take turns;
 * **backoff**: ready again after a delay that doubles with each failed attempt;
 * **parked**: turned away by plugins, until an event arrives that can help;
-* **gated**: not to be tried at all until its gate opens (PreEnqueue);
+* **gated**: not to be tried at all until the ``gate`` lets it in (PreEnqueue);
 * **taken**: popped, and not yet reported on.
 
 Entries that ask for the same thing (equal shape) are parked together, and when something happens that can help, one of them
@@ -23,7 +23,7 @@ starve it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, TypeVar
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct
     from allotment.scheduler.clock import Clock
     from allotment.scheduler.cluster import Cluster
+    from allotment.scheduler.framework import Status
+    from allotment.scheduler.gate import Gate
     from allotment.scheduler.pod import PodInfo
 
 Rank = tuple[int, float, int, str]
@@ -152,8 +154,11 @@ class _Interest:
 class SchedulingQueue:
     """See the module. ``plugins`` are all plugins of all profiles, by name."""
 
-    def __init__(self, clock: Clock, plugins: Iterable[Plugin], backoff: QueueBackoff | None = None) -> None:
+    def __init__(
+        self, clock: Clock, plugins: Iterable[Plugin], gate: Gate, backoff: QueueBackoff | None = None
+    ) -> None:
         self._clock = clock
+        self.gate = gate
         self.plugins = {plugin.name: plugin for plugin in plugins}
         self._backoff = backoff or QueueBackoff()
         self._entries: dict[str, QueueEntry] = {}
@@ -227,26 +232,39 @@ class SchedulingQueue:
 
     def remove(self, key: str) -> None:
         """An entry is placed, or gone. If it was a scout that got its place, the next one of its shape follows."""
+        self.gate.forget(key)
         entry = self._entries.pop(key, None)
         if entry is None:
             return
         self._leave(entry)
         self._relieve(entry)
 
-    def gate(self, key: str, plugin: str) -> None:
-        """Keeps an entry from being tried until an event that can help the plugin's pods."""
+    # --- the gate ---
+
+    def shut(self, key: str, status: Status) -> None:
+        """Keeps an entry from being tried until an event that can help the pods that the status's plugin turned away. People are
+        told if that lasts."""
         entry = self._entries[key]
-        self._leave(entry)
-        self._shut(entry, plugin)
-        self._relieve(entry)
+        if entry.place != GATED or status.plugin not in entry.plugins:
+            self._leave(entry)
+            self._shut(entry, status.plugin)
+            self._relieve(entry)
+        self.gate.say_later(key, status)
+
+    def overdue(self) -> Iterator[tuple[str, Status]]:
+        """The keys of entries of which it is time to say why they wait."""
+        return self.gate.overdue(self._entries)
 
     def _shut(self, entry: QueueEntry, plugin: str) -> None:
         entry.place, entry.plugins = GATED, frozenset((plugin,))
         self._gated.setdefault(plugin, {})[entry.key] = entry
 
     def open(self, key: str) -> None:
-        """The gate of an entry is open; a backoff still counts."""
-        entry = self._entries[key]
+        """Lets an entry in; a backoff still counts."""
+        self.gate.forget(key)
+        self._open(self._entries[key])
+
+    def _open(self, entry: QueueEntry) -> None:
         if entry.place == GATED:
             self._leave(entry)
             if entry.attempts:
@@ -262,7 +280,7 @@ class SchedulingQueue:
             bucket.scout = bucket.scout or key
             self._unpark(entry)
         elif entry.place == GATED:
-            self.open(key)
+            self._open(entry)
 
     # --- trying ---
 
@@ -389,7 +407,11 @@ class SchedulingQueue:
     # --- time ---
 
     def next_time(self) -> float | None:
-        """When ``pop`` may have something that it has not now, by time alone."""
+        """When ``pop`` or ``overdue`` may have something that it has not now, by time alone."""
+        times = (self._next_rested(), self.gate.next_time())
+        return min((time for time in times if time is not None), default=None)
+
+    def _next_rested(self) -> float | None:
         while self._resting:
             ready, key = self._resting[0]
             entry = self._entries.get(key)
@@ -579,7 +601,7 @@ class SchedulingQueue:
 
     def _wake_rested(self) -> None:
         now = self._clock.now
-        while (ready := self.next_time()) is not None and ready <= now:
+        while (ready := self._next_rested()) is not None and ready <= now:
             self._activate(self._entries[heappop(self._resting)[1]])
 
     def validate(self) -> None:

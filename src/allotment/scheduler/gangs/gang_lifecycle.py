@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from allotment.scheduler.cluster import Cluster
     from allotment.scheduler.gangs.group_status import GroupStatuses
     from allotment.scheduler.gangs.session_actions import Clearing, SessionActions
-    from allotment.scheduler.gate import Gate
     from allotment.scheduler.outbox import Outbox
     from allotment.scheduler.placement import Placement
     from allotment.scheduler.pod import PodInfo
@@ -65,7 +64,6 @@ class Gangs:
         clock: Clock,
         cluster: Cluster,
         queue: SchedulingQueue,
-        gate: Gate,
         bindings: BindingsUnderWay,
         actions: SessionActions,
         statuses: GroupStatuses,
@@ -77,7 +75,6 @@ class Gangs:
         self._clock = clock
         self._cluster = cluster
         self._queue = queue
-        self._gate = gate
         self._bindings = bindings
         self._actions = actions
         self._statuses = statuses
@@ -122,7 +119,7 @@ class Gangs:
         if any(pod.node for pod in members):
             self._actions.queues.reset()
         self._statuses.stir()
-        self._gate.drop(GANG_PREFIX + key)
+        self._queue.remove(GANG_PREFIX + key)
         return members
 
     def bound(self, binding: Binding) -> None:
@@ -167,11 +164,11 @@ class Gangs:
         gang, key = self.get(group), GANG_PREFIX + group
         waiting = [pod for pod in self._cluster.members.get(group, {}).values() if self._desk.waits(pod)]
         if gang is None or not waiting:
-            self._gate.drop(key)
+            self._queue.remove(key)
             if group not in self._cluster.members:
                 self._queue.forgive(key)
             return
-        statuses = [(pod, self._gate.admit(pod)) for pod in waiting]
+        statuses = [(pod, self._queue.gate.admit(pod)) for pod in waiting]
         admitted = tuple(sorted((pod for pod, status in statuses if status.ok), key=lambda pod: pod.key))
         entry = self._enter(gang, key, waiting, admitted)
         for pod, status in statuses:
@@ -220,7 +217,7 @@ class Gangs:
         if isinstance(placed, NoNode):
             self._refuse(entry, gang, need, placed)
             return
-        self._gate.drop(entry.key)
+        self._queue.remove(entry.key)
         self._statuses.placed(group)
         if party is None or not party.members or party.broken:
             party = self._parties[group] = Party(gang)
