@@ -37,15 +37,15 @@ from allotment.scheduler.devices.removed_claims import RemovedClaims
 from allotment.scheduler.diagnosis import NoNode
 from allotment.scheduler.event import Changed, Done, Event, Failed, Tick, Turn
 from allotment.scheduler.framework import Protected, Release, Room, Status, StatusCode
-from allotment.scheduler.gangs.gang_lifecycle import GANG_PREFIX, Gangs
+from allotment.scheduler.gangs.gang_lifecycle import GANG_PREFIX, GangPlaced, Gangs
 from allotment.scheduler.gangs.group_status import GangHindrance, GroupStatuses
 from allotment.scheduler.gangs.queue_status import QueueStatuses
 from allotment.scheduler.gangs.session import Session
 from allotment.scheduler.gangs.session_actions import SessionActions
 from allotment.scheduler.gangs.tenant_queues import Quota, unread
 from allotment.scheduler.gate import Gate
-from allotment.scheduler.instruction import DeleteClaim, DeletePod, Instruction, PatchClaim, PatchPod
-from allotment.scheduler.outbox import Outbox
+from allotment.scheduler.instruction import DeleteClaim, Instruction, PatchClaim, PatchPod
+from allotment.scheduler.outbox import MAX_MESSAGE, Outbox
 from allotment.scheduler.placement import Attempt, Placement, Placer
 from allotment.scheduler.pod import PodInfo, group_key
 from allotment.scheduler.queue import ACTIVE, GATED, PARKED, QueueBackoff, QueueEntry, SchedulingQueue
@@ -102,7 +102,7 @@ class Scheduler:
             self.actions,
             self.statuses,
             self.outbox,
-            self,
+            self.waits,
             on=gangs,
         )
         self._disputes = Disputes(cluster, self.waits)
@@ -266,7 +266,7 @@ class Scheduler:
         self.queue.remove(key)
         self.bindings.pod_gone(key)
         if group:
-            self.gangs.lost(group, "another member is gone")
+            self._reconsider(group, "another member is gone")
         self.statuses.stir()
 
     def _pod_shown(self, info: PodInfo) -> None:
@@ -311,7 +311,7 @@ class Scheduler:
             elif entry.place != GATED:
                 return
             status = self.queue.gate.admit(pod)
-        self.gate(entry, status)
+        self._admit(entry, status)
 
     def _group_changed(self, old: Any, new: Any) -> None:
         self.queue_statuses.stir()
@@ -324,26 +324,29 @@ class Scheduler:
         ours = (pod.pod.spec.scheduler_name or "") in self.profiles
         return ours and not pod.node and not pod.leaving and pod.key not in self.bindings
 
-    def gate(self, entry: QueueEntry, status: Status) -> None:
+    def _admit(self, entry: QueueEntry, status: Status) -> None:
         """Lets an entry into the queue proper, or keeps it out; people are told if that lasts."""
         if status.ok:
             self.queue.open(entry.key)
             return
         for pod in entry.pods:
-            self.nominate(pod, "")
+            self._nominate(pod, "")
         self.queue.shut(entry.key, status)
 
     def _try_gate(self, entry: QueueEntry) -> None:
         if entry.key.startswith(GANG_PREFIX):
             self.gangs.stir(entry.key.removeprefix(GANG_PREFIX))
         else:
-            self.gate(entry, self.queue.gate.admit(entry.pods[0]))
+            self._admit(entry, self.queue.gate.admit(entry.pods[0]))
 
     # --- deciding ---
 
     def _turn(self, event: Turn) -> None:
         pods = event.pods
-        self.gangs.gather()
+        for gathered in self.gangs.gather():
+            for pod in gathered.shut_out:
+                self._nominate(pod, "")
+            self._admit(gathered.entry, gathered.status)
         self.statuses.update()
         self.queue_statuses.update()
         for claim in self._disputes.left_over():
@@ -390,7 +393,7 @@ class Scheduler:
 
     def _try(self, entry: QueueEntry) -> None:
         if entry.key.startswith(GANG_PREFIX):
-            self.gangs.decide(entry)
+            self._try_gang(entry)
             return
         pod = entry.pods[0]
         attempt = self.placer.begin(pod, self.clock.now)
@@ -402,9 +405,27 @@ class Scheduler:
             self._refuse(entry, attempt.shape, placed, attempt)
             return
         self.queue.remove(entry.key)
-        self.start([placed])
+        self._start([placed])
 
-    def start(self, placed: Sequence[Placement], party: Party | None = None) -> None:
+    def _try_gang(self, entry: QueueEntry) -> None:
+        decided = self.gangs.decide(entry)
+        if isinstance(decided, GangPlaced):
+            self._start(decided.placements, decided.party)
+            self.gangs.stir(decided.party.gang.key)
+            return
+        refusal, clearing = decided.refusal, decided.clearing
+        places = clearing.places if clearing is not None else {}
+        for victim in clearing.victims if clearing is not None else ():
+            why = f"preempted to make room for a gang of {len(places)} pods"
+            self.outbox.evict(victim, why, tuple(places))
+        for pod in decided.renominated:
+            self._nominate(pod, places.get(pod.key, ""))
+        self.queue.park(entry.key, entry.key, () if refusal.error else refusal.plugins)
+        self.statuses.refused(decided.group, GangHindrance(refusal.words[:MAX_MESSAGE], refusal.error))
+        for pod in entry.pods:
+            self.outbox.say_unschedulable(pod, refusal)
+
+    def _start(self, placed: Sequence[Placement], party: Party | None = None) -> None:
         """Has placed pods bound, those of a party together."""
         self.actions.moment += 1
         self.bindings.start(
@@ -447,7 +468,7 @@ class Scheduler:
             if isinstance(room, Protected):
                 words = f"{refusal.words}. {room.words}"
                 refusal = NoNode(words, refusal.plugins, resolvable=refusal.resolvable)
-        self.nominate(pod, "")
+        self._nominate(pod, "")
         if not refusal.resolvable:
             return refusal
         also = frozenset(
@@ -495,11 +516,13 @@ class Scheduler:
         return ReservationState.BUSY if first_try and not pod.leaving else ReservationState.WAITS
 
     def _preempt(self, pod: PodInfo, room: Room) -> None:
-        self.nominate(pod, room.node)
+        self._nominate(pod, room.node)
         for victim in room.victims:
-            self.evict(victim, f"preempted to make room for a pod of priority {pod.priority}", (pod.key,))
+            self.outbox.evict(
+                victim, f"preempted to make room for a pod of priority {pod.priority}", (pod.key,)
+            )
 
-    def nominate(self, pod: PodInfo, node: str) -> None:
+    def _nominate(self, pod: PodInfo, node: str) -> None:
         """Keeps room on a node for a pod; ``""``: on none. Who was kept from the one before may have it."""
         before = self.cluster.nominated.get(pod.key, "")
         if before == node:
@@ -511,14 +534,10 @@ class Scheduler:
         if before:
             self._wake(_nominated(pod.pod, before), _nominated(pod.pod, None))
 
-    def evict(self, victim: PodInfo, why: str, nominees: tuple[str, ...] = ()) -> None:
-        self.outbox.insist(lambda id: DeletePod(id, victim.namespace, victim.name, victim.uid, why), nominees)
-        self.outbox.tell(victim, "Preempted", why, warning=True)
-
     def _outcome(self, event: Done | Failed) -> None:
         """If what was to make room never will, none is kept any longer."""
         for pod in filter(None, map(self.cluster.pods.get, self.outbox.outcome(event))):
-            self.nominate(pod, "")
+            self._nominate(pod, "")
 
     # --- how bindings end ---
 
@@ -566,7 +585,7 @@ class Scheduler:
 
     def given_up(self, binding: Binding) -> None:
         if group := binding.pod.group:
-            self.gangs.lost(group, binding.why)
+            self._reconsider(group, binding.why)
         pod = self.cluster.pods.get(binding.pod.key)
         if pod is None or not self.waits(pod):
             return
@@ -577,6 +596,11 @@ class Scheduler:
             self.unbound[profile] = self.unbound.get(profile, 0) + 1
             words = f"binding to {binding.node} failed: {binding.why}"
             self.outbox.say_unschedulable(pod, NoNode(words, frozenset()))
+
+    def _reconsider(self, group: str, why: str) -> None:
+        """A member of a group lost its place, or went. Those under way may not be enough without it."""
+        if (party := self.gangs.party(group)) is not None:
+            self.bindings.reconsider(party, why)
 
     def _rest(self, pod: PodInfo) -> None:
         """A pod that could not be bound is tried again after a while, a longer one each time; so is its gang."""

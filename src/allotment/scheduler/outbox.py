@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from allotment.scheduler.binding.binding_conditions import timestamp
 from allotment.scheduler.event import Done, Failed, WriteFailure
-from allotment.scheduler.instruction import Instruction, PatchPod, Tell
+from allotment.scheduler.instruction import DeletePod, Instruction, PatchPod, Tell
 
 if TYPE_CHECKING:
     from allotment.api.batch import Queue
@@ -52,6 +52,11 @@ class Outbox:
         """Sends a write that is repeated, so many times, when there is no answer. ``nominees`` are the pods that it is to make
         room for."""
         self._insisted[self.send(draft)] = (draft, nominees, times - 1)
+
+    def evict(self, victim: PodInfo, why: str, nominees: tuple[str, ...] = ()) -> None:
+        """Deletes a pod to make room for the nominees, or for what its gang could not keep together."""
+        self.insist(lambda id: DeletePod(id, victim.namespace, victim.name, victim.uid, why), nominees)
+        self.tell(victim, "Preempted", why, warning=True)
 
     def outcome(self, event: Done | Failed) -> tuple[str, ...]:
         """Hears how a write ended. Returns the pods that it was to make room for, if it never will."""
