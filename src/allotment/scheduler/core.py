@@ -3,7 +3,7 @@
 ``handle`` takes one event and returns what is to be done; the same events in the same order give the same instructions, so a
 recorded log can be replayed. The driver gives leave to decide by ``Turn`` events, a bounded number of pods at a time.
 
-The way of a pod: it appears → PreEnqueue (``gate``) → queue → a turn: placed in memory (``placement``) → its steps are written and
+The way of a pod: it appears → queue, if its gate lets it in (PreEnqueue) → a turn: placed in memory (``placement``) → its steps are written and
 it is bound (``binding_stage``) → the server shows it bound. Whatever fails on the way leads back to the queue, with a reason. Pods of a
 gang go the same way together (``gang_lifecycle``). What is sent and said on the way leaves by the ``outbox``.
 """
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from allotment.allocator.effort import Paused
+from allotment.allocator.phrases import gave_up
 from allotment.api.batch import PodGroup, VolcanoPodGroup
 from allotment.api.batch import Queue as VolcanoQueue
 from allotment.api.claim_marks import EXTENDED
@@ -27,6 +28,7 @@ from allotment.scheduler.binding.binding_stage import BindingsUnderWay
 from allotment.scheduler.binding.pod_binding import Binding, Party
 from allotment.scheduler.binding.stale_reservations import ReservationState, Stale, StaleReservations
 from allotment.scheduler.binding.step import BindVolume, MakeClaim, SelectNode, WriteClaim
+from allotment.scheduler.clock import Clock
 from allotment.scheduler.cluster import Cluster
 from allotment.scheduler.config.configuration import MAKING_ROOM
 from allotment.scheduler.devices.disputes import Disputes
@@ -35,15 +37,15 @@ from allotment.scheduler.devices.removed_claims import RemovedClaims
 from allotment.scheduler.diagnosis import NoNode
 from allotment.scheduler.event import Changed, Done, Event, Failed, Tick, Turn
 from allotment.scheduler.framework import Protected, Release, Room, Status, StatusCode
-from allotment.scheduler.gangs.gang_lifecycle import GANG_PREFIX, Gangs
+from allotment.scheduler.gangs.gang_lifecycle import GANG_PREFIX, GangPlaced, Gangs
 from allotment.scheduler.gangs.group_status import GangHindrance, GroupStatuses
 from allotment.scheduler.gangs.queue_status import QueueStatuses
 from allotment.scheduler.gangs.session import Session
 from allotment.scheduler.gangs.session_actions import SessionActions
 from allotment.scheduler.gangs.tenant_queues import Quota, unread
 from allotment.scheduler.gate import Gate
-from allotment.scheduler.instruction import DeleteClaim, DeletePod, Instruction, PatchClaim, PatchPod
-from allotment.scheduler.outbox import Outbox
+from allotment.scheduler.instruction import DeleteClaim, Instruction, PatchClaim, PatchPod
+from allotment.scheduler.outbox import MAX_MESSAGE, Outbox
 from allotment.scheduler.placement import Attempt, Placement, Placer
 from allotment.scheduler.pod import PodInfo, group_key
 from allotment.scheduler.queue import ACTIVE, GATED, PARKED, QueueBackoff, QueueEntry, SchedulingQueue
@@ -77,33 +79,35 @@ class Scheduler:
         gangs: bool = True,
         making_room: frozenset[str] = MAKING_ROOM,
     ) -> None:
+        self.clock = Clock()
         self.cluster = cluster
         self.profiles = profiles
         self.placer = Placer(cluster, profiles)
         plugins = {plugin.name: plugin for profile in profiles.values() for plugin in profile.plugins}
-        self.queue = SchedulingQueue([*plugins.values(), Quota()], backoff)
+        gate = Gate(self.clock, cluster, profiles, gangs=gangs)
+        self.queue = SchedulingQueue(self.clock, [*plugins.values(), Quota()], gate, backoff)
         self.actions = SessionActions(cluster, self.placer, Session(cluster, self.placer), making_room)
-        self.outbox = Outbox()
-        self.bindings = BindingsUnderWay(cluster, self.outbox.send, self)
+        self.outbox = Outbox(self.clock)
+        self.bindings = BindingsUnderWay(self.clock, cluster, self.outbox.send, self)
         self.queue.turn = self.actions.queues.turn
-        self.statuses = GroupStatuses(cluster, self.outbox.send, self.actions.queues)
-        self.queue_statuses = QueueStatuses(cluster, self.outbox.send, self.actions.queues, on=gangs)
-        self._gate = Gate(cluster, profiles, self.queue, gangs=gangs)
+        self.statuses = GroupStatuses(self.clock, cluster, self.outbox.send, self.actions.queues)
+        self.queue_statuses = QueueStatuses(
+            self.clock, cluster, self.outbox.send, self.actions.queues, on=gangs
+        )
         self.gangs = Gangs(
+            self.clock,
             cluster,
             self.queue,
-            self._gate,
             self.bindings,
             self.actions,
             self.statuses,
             self.outbox,
-            self,
+            self.waits,
             on=gangs,
         )
         self._disputes = Disputes(cluster, self.waits)
-        self._stale = StaleReservations(cluster, self._standing)
-        self._removed = RemovedClaims(cluster)
-        self.now = 0.0
+        self._stale = StaleReservations(self.clock, cluster, self._standing)
+        self._removed = RemovedClaims(self.clock, cluster)
         self.decided = 0  # how many attempts there were, or parts of such
         self.paused = False  # the last one goes on in another turn
         self.steps = 0  # how many all of them took
@@ -132,7 +136,7 @@ class Scheduler:
             self._outcome(event)
 
     def _failed(self, event: Failed) -> None:
-        ours = self.bindings.failed(event) or self.statuses.failed(event, self.now)
+        ours = self.bindings.failed(event) or self.statuses.failed(event)
         if not (ours or self.queue_statuses.failed(event)):
             self._outcome(event)
 
@@ -143,7 +147,6 @@ class Scheduler:
             self.bindings,
             self.statuses,
             self.queue_statuses,
-            self._gate,
             self.outbox,
             self._stale,
             self._removed,
@@ -152,18 +155,18 @@ class Scheduler:
         return min((time for time in times if time is not None), default=None)
 
     def _tick(self, event: Tick) -> None:
-        self.now = self.bindings.now = self.outbox.now = max(self.now, event.now)
+        self.clock.advance(event.now)
         self.bindings.tick()
         self.outbox.tick()
         self._give_back_removed()
-        for pod, words in self._removed.unwarned(self.now):
+        for pod, words in self._removed.unwarned():
             self.outbox.tell(pod, REMOVED, words, warning=True)
-        for draft in self._removed.writes(self.now):
+        for draft in self._removed.writes():
             self.outbox.send(draft)
-        if self.now - self._revisited >= REVISIT_EVERY:
-            self._revisited = self.now
-            self.queue.revisit(self.now)
-        for key, status in self._gate.overdue(self.now):
+        if self.clock.now - self._revisited >= REVISIT_EVERY:
+            self._revisited = self.clock.now
+            self.queue.revisit()
+        for key, status in self.queue.overdue():
             if key.startswith(GANG_PREFIX):
                 verdict = GangHindrance(status.words, incomplete=True)
                 self.statuses.refused(key.removeprefix(GANG_PREFIX), verdict)
@@ -214,11 +217,11 @@ class Scheduler:
         if new is not None and self._removed:
             self._removed.returns(new)
         key = self.cluster.claims.change(old, new)
-        self._removed.changed(old, new, self.now)
+        self._removed.changed(old, new)
         self.bindings.claim_changed(key)
-        self._stale.claim_changed(key, self.now)
+        self._stale.claim_changed(key)
         if old is None:
-            self._gate.claim_came(self.now)
+            self.queue.gate.came(ResourceClaim)
         if (old is None or old.status.allocation is None) != (new is None or new.status.allocation is None):
             # By this, they ask for something else than they did.
             for pod in sorted(self.cluster.users.get(key, ())):
@@ -239,7 +242,7 @@ class Scheduler:
                 self._wake(None, new)  # others: whether this one can be tried is found out next
                 self._pod_shown(info)
                 for claim in cluster.used_by(info) if not info.node else ():
-                    self._stale.claim_changed(claim, self.now)
+                    self._stale.claim_changed(claim)
             return
         was_at, was_kept = cluster.assumed.get(key, ""), cluster.nominated.get(key, "")
         info, group = cluster.change_pod(key, old, new), group_key(old)
@@ -260,10 +263,10 @@ class Scheduler:
         if ended is not None and (now := group_key(ended)):
             self._stir(now)
         self.queue.forgive(key)
-        self._gate.drop(key)
+        self.queue.remove(key)
         self.bindings.pod_gone(key)
         if group:
-            self.gangs.lost(group, "another member is gone")
+            self._reconsider(group, "another member is gone")
         self.statuses.stir()
 
     def _pod_shown(self, info: PodInfo) -> None:
@@ -272,14 +275,14 @@ class Scheduler:
         if info.group:
             self._stir(info.group)
         if node:
-            self._gate.drop(key)
+            self.queue.remove(key)
             self.bindings.pod_bound(key, node)
         elif key in self.bindings:
             self.bindings.pod_changed(info)
         elif self.waits(info):
             self._queue(info)
         else:  # also if the server took the binding, and what it shows yet is older than that
-            self._gate.drop(key)
+            self.queue.remove(key)
 
     def _stir(self, group: str) -> None:
         """Something about a member of a group is new."""
@@ -292,14 +295,14 @@ class Scheduler:
         """Queues a pod, or what is new about it; a member of a gang with its gang."""
         group = pod.group
         if group and self.gangs.get(group) is not None:
-            self._gate.drop(pod.key)
+            self.queue.remove(pod.key)
             self.gangs.stir(group)
             return
         entry = self.queue.get(pod.key)
         if entry is None:
-            status = self._gate.admit(pod)
+            status = self.queue.gate.admit(pod)
             gate = "" if status.ok else status.plugin
-            entry = self.queue.add(pod.key, pod.priority, (pod,), self.now, gate=gate)
+            entry = self.queue.add(pod.key, pod.priority, (pod,), gate=gate)
         else:
             asks_anew = entry.pods[0].asks != pod.asks
             entry.pods = (pod,)
@@ -307,8 +310,8 @@ class Scheduler:
                 self.queue.activate(pod.key)
             elif entry.place != GATED:
                 return
-            status = self._gate.admit(pod)
-        self.gate(entry, status)
+            status = self.queue.gate.admit(pod)
+        self._admit(entry, status)
 
     def _group_changed(self, old: Any, new: Any) -> None:
         self.queue_statuses.stir()
@@ -321,35 +324,38 @@ class Scheduler:
         ours = (pod.pod.spec.scheduler_name or "") in self.profiles
         return ours and not pod.node and not pod.leaving and pod.key not in self.bindings
 
-    def gate(self, entry: QueueEntry, status: Status) -> None:
+    def _admit(self, entry: QueueEntry, status: Status) -> None:
         """Lets an entry into the queue proper, or keeps it out; people are told if that lasts."""
         if status.ok:
-            self._gate.open(entry)
+            self.queue.open(entry.key)
             return
         for pod in entry.pods:
-            self.nominate(pod, "")
-        self._gate.shut(entry, status, self.now)
+            self._nominate(pod, "")
+        self.queue.shut(entry.key, status)
 
     def _try_gate(self, entry: QueueEntry) -> None:
         if entry.key.startswith(GANG_PREFIX):
             self.gangs.stir(entry.key.removeprefix(GANG_PREFIX))
         else:
-            self.gate(entry, self._gate.admit(entry.pods[0]))
+            self._admit(entry, self.queue.gate.admit(entry.pods[0]))
 
     # --- deciding ---
 
     def _turn(self, event: Turn) -> None:
         pods = event.pods
-        self.gangs.gather()
-        self.statuses.update(self.now)
-        self.queue_statuses.update(self.now)
+        for gathered in self.gangs.gather():
+            for pod in gathered.shut_out:
+                self._nominate(pod, "")
+            self._admit(gathered.entry, gathered.status)
+        self.statuses.update()
+        self.queue_statuses.update()
         for claim in self._disputes.left_over():
             self._deallocate(claim)
-        for stale in self._stale.found(self.now):
+        for stale in self._stale.found():
             self._give_back(stale)
         last = self.steps + TURN_STEPS
         while pods > 0 and self.steps < last:
-            entry = self.queue.pop(self.now)
+            entry = self.queue.pop()
             if entry is None:
                 return
             pods -= len(entry.pods)
@@ -378,8 +384,8 @@ class Scheduler:
 
     def _give_up(self, entry: QueueEntry) -> None:
         """The decision took more than anybody's may; after a rest it goes on with what is known by then."""
-        words = f"gave up after {MOST_STEPS} steps, before it was known whether the claims fit; this is tried again"
-        self.queue.park(entry.key, None, (), self.now)
+        words = f"{gave_up(MOST_STEPS)}, before it was known whether the claims fit; this is tried again"
+        self.queue.park(entry.key, None, ())
         for pod in entry.pods:
             self.outbox.say_unschedulable(pod, NoNode(words, frozenset()))
         if entry.key.startswith(GANG_PREFIX):
@@ -387,10 +393,10 @@ class Scheduler:
 
     def _try(self, entry: QueueEntry) -> None:
         if entry.key.startswith(GANG_PREFIX):
-            self.gangs.decide(entry)
+            self._try_gang(entry)
             return
         pod = entry.pods[0]
-        attempt = self.placer.begin(pod, self.now)
+        attempt = self.placer.begin(pod, self.clock.now)
         if isinstance(attempt, NoNode):
             self._refuse(entry, (pod.asks, pod.key), attempt)
             return
@@ -398,14 +404,35 @@ class Scheduler:
         if isinstance(placed, NoNode):
             self._refuse(entry, attempt.shape, placed, attempt)
             return
-        self._gate.drop(entry.key)
-        self.start([placed])
+        self.queue.remove(entry.key)
+        self._start([placed])
 
-    def start(self, placed: Sequence[Placement], party: Party | None = None) -> None:
+    def _try_gang(self, entry: QueueEntry) -> None:
+        decided = self.gangs.decide(entry)
+        if isinstance(decided, GangPlaced):
+            self._start(decided.placements, decided.party)
+            self.gangs.stir(decided.party.gang.key)
+            return
+        refusal, clearing = decided.refusal, decided.clearing
+        places = clearing.places if clearing is not None else {}
+        for victim in clearing.victims if clearing is not None else ():
+            why = f"preempted to make room for a gang of {len(places)} pods"
+            self.outbox.evict(victim, why, tuple(places))
+        for pod in decided.renominated:
+            self._nominate(pod, places.get(pod.key, ""))
+        self.queue.park(entry.key, entry.key, () if refusal.error else refusal.plugins)
+        self.statuses.refused(decided.group, GangHindrance(refusal.words[:MAX_MESSAGE], refusal.error))
+        for pod in entry.pods:
+            self.outbox.say_unschedulable(pod, refusal)
+
+    def _start(self, placed: Sequence[Placement], party: Party | None = None) -> None:
         """Has placed pods bound, those of a party together."""
         self.actions.moment += 1
         self.bindings.start(
-            *[Binding(each.cycle.pod, each.cycle, each.node, each.steps, self.now, party) for each in placed]
+            *[
+                Binding(each.cycle.pod, each.cycle, each.node, each.steps, self.clock.now, party)
+                for each in placed
+            ]
         )
 
     def _refuse(self, entry: QueueEntry, shape: Any, refusal: NoNode, attempt: Attempt | None = None) -> None:
@@ -417,9 +444,9 @@ class Scheduler:
         if pod.key in self.cluster.nominated:  # others are turned away by what is kept for it
             shape = (shape, pod.key)
         blamed = () if refusal.error else refusal.plugins
-        self.queue.park(entry.key, shape, blamed, self.now, lasting=refusal.lasting)
+        self.queue.park(entry.key, shape, blamed, lasting=refusal.lasting)
         if refusal.passing:
-            self._gate.say_later(entry.key, Status(StatusCode.WAIT, "", refusal.words), self.now)
+            self.queue.gate.say_later(entry.key, Status(StatusCode.WAIT, "", refusal.words))
         else:
             self.outbox.say_unschedulable(pod, refusal)
 
@@ -441,7 +468,7 @@ class Scheduler:
             if isinstance(room, Protected):
                 words = f"{refusal.words}. {room.words}"
                 refusal = NoNode(words, refusal.plugins, resolvable=refusal.resolvable)
-        self.nominate(pod, "")
+        self._nominate(pod, "")
         if not refusal.resolvable:
             return refusal
         also = frozenset(
@@ -489,11 +516,13 @@ class Scheduler:
         return ReservationState.BUSY if first_try and not pod.leaving else ReservationState.WAITS
 
     def _preempt(self, pod: PodInfo, room: Room) -> None:
-        self.nominate(pod, room.node)
+        self._nominate(pod, room.node)
         for victim in room.victims:
-            self.evict(victim, f"preempted to make room for a pod of priority {pod.priority}", (pod.key,))
+            self.outbox.evict(
+                victim, f"preempted to make room for a pod of priority {pod.priority}", (pod.key,)
+            )
 
-    def nominate(self, pod: PodInfo, node: str) -> None:
+    def _nominate(self, pod: PodInfo, node: str) -> None:
         """Keeps room on a node for a pod; ``""``: on none. Who was kept from the one before may have it."""
         before = self.cluster.nominated.get(pod.key, "")
         if before == node:
@@ -505,14 +534,10 @@ class Scheduler:
         if before:
             self._wake(_nominated(pod.pod, before), _nominated(pod.pod, None))
 
-    def evict(self, victim: PodInfo, why: str, nominees: tuple[str, ...] = ()) -> None:
-        self.outbox.insist(lambda id: DeletePod(id, victim.namespace, victim.name, victim.uid, why), nominees)
-        self.outbox.tell(victim, "Preempted", why, warning=True)
-
     def _outcome(self, event: Done | Failed) -> None:
         """If what was to make room never will, none is kept any longer."""
         for pod in filter(None, map(self.cluster.pods.get, self.outbox.outcome(event))):
-            self.nominate(pod, "")
+            self._nominate(pod, "")
 
     # --- how bindings end ---
 
@@ -560,7 +585,7 @@ class Scheduler:
 
     def given_up(self, binding: Binding) -> None:
         if group := binding.pod.group:
-            self.gangs.lost(group, binding.why)
+            self._reconsider(group, binding.why)
         pod = self.cluster.pods.get(binding.pod.key)
         if pod is None or not self.waits(pod):
             return
@@ -572,10 +597,15 @@ class Scheduler:
             words = f"binding to {binding.node} failed: {binding.why}"
             self.outbox.say_unschedulable(pod, NoNode(words, frozenset()))
 
+    def _reconsider(self, group: str, why: str) -> None:
+        """A member of a group lost its place, or went. Those under way may not be enough without it."""
+        if (party := self.gangs.party(group)) is not None:
+            self.bindings.reconsider(party, why)
+
     def _rest(self, pod: PodInfo) -> None:
         """A pod that could not be bound is tried again after a while, a longer one each time; so is its gang."""
         group = pod.group
-        self.queue.failed(GANG_PREFIX + group if self.gangs.stirred(group) else pod.key, self.now)
+        self.queue.failed(GANG_PREFIX + group if self.gangs.stirred(group) else pod.key)
 
     def broken(self, party: Party, bound: Mapping[str, PodInfo]) -> None:
         self.gangs.broken(party, bound)

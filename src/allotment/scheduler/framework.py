@@ -45,12 +45,16 @@ class Status:
     other people's objects.
 
     A rejection by Filter is ``lasting`` if it holds as long as the node itself and its devices are what they are, whatever
-    runs there and whatever is in use: the node is not asked about again before one of them changes."""
+    runs there and whatever is in use: the node is not asked about again before one of them changes.
+
+    One by PreEnqueue ``awaits`` a kind if the pod waits for an object of it that somebody makes: while others of the kind keep
+    coming, the turn of this one may come too, and people are not told yet."""
 
     code: StatusCode = StatusCode.SUCCESS
     plugin: str = ""
     words: str = ""
     lasting: bool = field(default=False, repr=False, compare=False)
+    awaits: type[ApiStruct] | None = field(default=None, repr=False, compare=False)
     ok: bool = field(init=False, repr=False, compare=False)  # kept, since it is asked so often
 
     def __post_init__(self) -> None:

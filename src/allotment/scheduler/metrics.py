@@ -135,7 +135,7 @@ class SchedulerMetrics(Collector):
         core = self._core
         if core is None or pod.spec.node_name or (pod.spec.scheduler_name or "") not in core.profiles:
             return
-        self._came.setdefault(pod.metadata.key, core.now)
+        self._came.setdefault(pod.metadata.key, core.clock.now)
 
     def _bound(self, key: str) -> None:
         core = self._core
@@ -144,7 +144,7 @@ class SchedulerMetrics(Collector):
         self._attempt(SCHEDULED, profile).inc()
         came = self._came.pop(key, None)
         if came is not None and core is not None:
-            self._waits.observe(max(0.0, core.now - came))
+            self._waits.observe(max(0.0, core.clock.now - came))
 
     def _only_profile(self) -> str:
         """Of a pod that is gone; with one profile that is clear."""

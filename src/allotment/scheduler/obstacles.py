@@ -21,12 +21,11 @@ from allotment.api.batch import PodGroup, PriorityClass
 from allotment.api.claim_marks import POD_CLAIM_NAME
 from allotment.api.core import Pod
 from allotment.api.likeness import near
-from allotment.api.resource import ResourceClaimTemplate
+from allotment.api.resource import ResourceClaim, ResourceClaimTemplate
 from allotment.scheduler.config.configuration import DEFAULT_SCHEDULER
 from allotment.scheduler.devices.claim_quotas import ClaimQuotas, claim_like, usage
 from allotment.scheduler.devices.claim_quotas import add as add_usage
 from allotment.scheduler.devices.extended_resources import existing, extended_claim, served
-from allotment.scheduler.devices.pod_wants import NAME as DEVICES
 from allotment.scheduler.framework import Status, StatusCode
 from allotment.scheduler.gangs.gang import gang_of, incomplete
 from allotment.scheduler.gangs.tenant_queues import QUEUE, TenantQueues, add, demand_of, further_demand
@@ -154,7 +153,7 @@ class Obstacles:
         profile = self._profiles.get(name) or next(iter(self._profiles.values()))
         status = admission(pod, self._cluster, profile, gangs=self._gangs)
         if not status.ok:
-            return (self.unmade(pod.pod) if status.plugin == DEVICES else None) or status
+            return (self.unmade(pod.pod) if status.awaits is ResourceClaim else None) or status
         return self._of_priority(pod.pod) or self._of_extended(pod)
 
     def runs(self, scheduler: str) -> bool:

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 from allotment.api.timestamps import timestamp
 from allotment.scheduler.event import Done, Failed, WriteFailure
-from allotment.scheduler.instruction import Instruction, PatchPod, Tell
+from allotment.scheduler.instruction import DeletePod, Instruction, PatchPod, Tell
 
 if TYPE_CHECKING:
     from allotment.api.batch import Queue
     from allotment.scheduler.binding.claim_writer import Draft
+    from allotment.scheduler.clock import Clock
     from allotment.scheduler.diagnosis import NoNode
     from allotment.scheduler.pod import PodInfo
 
@@ -24,10 +25,10 @@ MAX_MESSAGE = 1024
 
 
 class Outbox:
-    """Collects instructions until they are taken. ``now`` is set by whoever hears the time."""
+    """Collects instructions until they are taken."""
 
-    def __init__(self) -> None:
-        self.now = 0.0
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self._ids = 0
         self._out: list[Instruction] = []
         self._insisted: dict[int, tuple[Draft, tuple[str, ...], int]] = {}  # see insist
@@ -52,6 +53,11 @@ class Outbox:
         room for."""
         self._insisted[self.send(draft)] = (draft, nominees, times - 1)
 
+    def evict(self, victim: PodInfo, why: str, nominees: tuple[str, ...] = ()) -> None:
+        """Deletes a pod to make room for the nominees, or for what its gang could not keep together."""
+        self.insist(lambda id: DeletePod(id, victim.namespace, victim.name, victim.uid, why), nominees)
+        self.tell(victim, "Preempted", why, warning=True)
+
     def outcome(self, event: Done | Failed) -> tuple[str, ...]:
         """Hears how a write ended. Returns the pods that it was to make room for, if it never will."""
         found = self._insisted.pop(event.id, None)
@@ -59,13 +65,13 @@ class Outbox:
             return ()
         _, nominees, times = found
         if event.why is WriteFailure.UNKNOWN and times:
-            self._again.append((self.now + REPEAT_AFTER, *found))
+            self._again.append((self._clock.now + REPEAT_AFTER, *found))
             return ()
         return nominees
 
     def tick(self) -> None:
         """Repeats what is due."""
-        while self._again and self._again[0][0] <= self.now:
+        while self._again and self._again[0][0] <= self._clock.now:
             _, draft, nominees, left = self._again.popleft()
             self.insist(draft, nominees, left)
 
@@ -95,7 +101,7 @@ class Outbox:
             "status": status,
             "reason": reason,
             "message": message[:MAX_MESSAGE],
-            "lastTransitionTime": timestamp(self.now),
+            "lastTransitionTime": timestamp(self._clock.now),
         }
         patch = {"status": {"conditions": [condition]}}
         self.send(lambda id: PatchPod(id, pod.namespace, pod.name, pod.uid, patch))

@@ -14,6 +14,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from allotment.allocator.phrases import cut, on_one_line
 from allotment.allocator.request import RESULTS_MAX
 from allotment.allocator.taint import BLOCKING, tolerates
 from allotment.api.quantity import Format, Quantity
@@ -27,7 +28,6 @@ from allotment.api.resource import (
 
 _FINENESS = 64
 """An amount is turned down in units of which it has at least so many, but never in smaller ones than it was written in needs."""
-_EXPRESSION = 80  # characters that are shown of one
 _DECIMAL = [10**power for power in range(27, -1, -3)]
 _BINARY = [10**9 << shift for shift in range(60, -1, -10)]
 
@@ -154,12 +154,11 @@ def selectors_left_out(claims: Sequence[ResourceClaim]) -> Iterator[ClaimChange]
     for ask in _asks(claims):
         selectors = ask.wish.selectors
         for index, selector in enumerate(selectors):
-            expression = " ".join(selector.cel.expression.split()) if selector.cel is not None else ""
-            short = expression if len(expression) <= _EXPRESSION else expression[: _EXPRESSION - 3] + "..."
+            expression = on_one_line(selector.cel.expression) if selector.cel is not None else ""
             yield ask.changed(
                 ChangeKind.SELECTOR,
                 expression,
-                f"without selector `{short}` {ask.where()}",
+                f"without selector `{cut(expression)}` {ask.where()}",
                 1 / len(selectors),
                 selectors=selectors[:index] + selectors[index + 1 :],
             )

@@ -20,13 +20,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from allotment.allocator.phrases import taint as written
 from allotment.allocator.taint import blocking_taint
 from allotment.api.quantity import Format, Quantity
 from allotment.usage.summary import DeviceState
 
 if TYPE_CHECKING:
     from allotment.allocator.pool import PooledDevice
-    from allotment.api.resource import DeviceCapacity, DeviceTaint
+    from allotment.api.resource import DeviceCapacity
     from allotment.usage.allocation import AllocationInfo
 
 POOL_INVALID = "PoolInvalid"
@@ -99,12 +100,7 @@ def device_usage(
 def taint_obstacle(device: PooledDevice) -> DeviceObstacle | None:
     """The first taint that keeps claims off, if there is any."""
     taint = blocking_taint(device.spec.taints, ()) if device.spec.taints else None
-    return DeviceObstacle(TAINTED, f"has the taint {_written(taint)}") if taint is not None else None
-
-
-def _written(taint: DeviceTaint) -> str:
-    value = f"={taint.value}" if taint.value else ""
-    return f"{taint.key}{value}:{taint.effect}"
+    return DeviceObstacle(TAINTED, f"has the taint {written(taint)}") if taint is not None else None
 
 
 # --- capacity ---

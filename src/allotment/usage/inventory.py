@@ -23,6 +23,7 @@ from allotment.allocator.features import ALL
 from allotment.allocator.pool import DeviceID, Pool, PooledDevice, PoolID, reaches, whole_pool
 from allotment.allocator.semantic_pools import partition_pools
 from allotment.allocator.taint import may_taint, tainted
+from allotment.api.text import plural
 
 if TYPE_CHECKING:
     from allotment.api.core import Node
@@ -114,7 +115,7 @@ def slice_inventory(
     flaws += _odd_announcements(current)
     flaws += _older(known, newest)
     if trees:
-        flaws.append(f"{_slices(trees)} of v1alpha2 for the same driver and pool ignored")
+        flaws.append(f"{plural(trees, 'slice')} of v1alpha2 for the same driver and pool ignored")
     return Inventory(pool, devices, _completeness(pool), _validity(pool, duplicates), flaws, current)
 
 
@@ -133,13 +134,15 @@ def _announced(slice: ResourceSlice) -> int:
 
 def _completeness(pool: Pool) -> PoolFinding:
     if not pool.incomplete:
-        return PoolFinding(True, ALL_SLICES_PRESENT, f"{pool.slices} of {_slices(pool.announced)} found")
+        return PoolFinding(
+            True, ALL_SLICES_PRESENT, f"{pool.slices} of {plural(pool.announced, 'slice')} found"
+        )
     reason = SLICES_MISSING if pool.slices < pool.announced else TOO_MANY_SLICES
     generation = f"generation {pool.generation}"
     return PoolFinding(
         False,
         reason,
-        f"{pool.slices} of {_slices(pool.announced)} of {generation} found; nothing is given out",
+        f"{pool.slices} of {plural(pool.announced, 'slice')} of {generation} found; nothing is given out",
     )
 
 
@@ -184,10 +187,6 @@ def _odd_announcements(current: Sequence[ResourceSlice]) -> list[str]:
 def _older(known: Sequence[ResourceSlice], newest: int) -> list[str]:
     older = Counter([slice.spec.pool.generation for slice in known if slice.spec.pool.generation < newest])
     return [
-        f"{_slices(count)} of the older generation {generation} ignored, the newest is {newest}"
+        f"{plural(count, 'slice')} of the older generation {generation} ignored, the newest is {newest}"
         for generation, count in sorted(older.items(), reverse=True)
     ]
-
-
-def _slices(count: int) -> str:
-    return f"{count} slice" if count == 1 else f"{count} slices"

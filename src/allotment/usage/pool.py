@@ -17,6 +17,7 @@ from allotment.allocator.counters import Counters
 from allotment.allocator.held import Held as HeldDevices
 from allotment.allocator.pool import DeviceID, PoolID, by_pool
 from allotment.api.resource import ResourceSlice
+from allotment.api.text import plural
 from allotment.usage.allocation import AllocationInfo, AnyClaim, held_by
 from allotment.usage.device import (
     COUNTERS_EXHAUSTED,
@@ -216,7 +217,7 @@ _OVERDRAWN = "more of the pool's shared counters is in use than there is"
 
 def _vanished_errors(vanished: Sequence[VanishedDevice]) -> list[str]:
     return [
-        f'device "{device.name}" is in {_allocations(len(device.allocations))} but is not published'
+        f'device "{device.name}" is in {plural(len(device.allocations), "allocation")} but is not published'
         for device in vanished
     ]
 
@@ -231,7 +232,9 @@ def _overuse(devices: Sequence[PooledDevice], usages: Sequence[DeviceUsage]) -> 
         if len(holders) > 1 and not (
             device.spec.allow_multiple_allocations and all(each.share_id is not None for each in holders)
         ):
-            errors.append(f'device "{usage.name}" is in {_allocations(len(holders))} and can only be in one')
+            errors.append(
+                f'device "{usage.name}" is in {plural(len(holders), "allocation")} and can only be in one'
+            )
         if usage.allocated_capacity is usage.total_capacity:
             continue
         for name, taken in usage.allocated_capacity.items():
@@ -241,10 +244,6 @@ def _overuse(devices: Sequence[PooledDevice], usages: Sequence[DeviceUsage]) -> 
                     f'device "{usage.name}": {taken} of {name} are allocated, it has {total if total is not None else "none"}'
                 )
     return errors
-
-
-def _allocations(count: int) -> str:
-    return f"{count} allocation" if count == 1 else f"{count} allocations"
 
 
 def _cut(text: str) -> str:

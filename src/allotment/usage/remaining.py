@@ -20,10 +20,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from allotment.allocator.allocate import numbered_shares, solve
-from allotment.allocator.demand_view import GAVE_UP, DemandView
+from allotment.allocator.demand_view import DemandView
 from allotment.allocator.fleet import Fleet, NodePlace
 from allotment.allocator.ledger import Holding
 from allotment.allocator.outcome import Allocated, GaveUp
+from allotment.allocator.phrases import GAVE_UP
 from allotment.allocator.pool import DeviceID, PoolID, by_pool
 from allotment.allocator.search import DEFAULT_BUDGET
 from allotment.allocator.strategy import FIRST_FIT

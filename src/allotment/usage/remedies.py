@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from allotment.allocator.demand_view import GAVE_UP
 from allotment.allocator.errors import AllocationError
+from allotment.allocator.phrases import GAVE_UP, if_released
 from allotment.allocator.strategy import FIRST_FIT
 from allotment.usage.changes import (
     ChangeKind,
@@ -251,7 +251,7 @@ class _Search:
                 ledger.release(name)
                 node = self._fits(view, nodes)
             if node is not None:
-                words = f"if claim {name} is released"
+                words = if_released(name)
                 yield Remedy(ChangeKind.RELEASE, name, "", name, words, node, float(len(held[name])))
 
     def _reach(self) -> dict[PoolID, list[str]]:

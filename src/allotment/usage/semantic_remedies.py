@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from allotment.allocator.outcome import Allocated
+from allotment.allocator.phrases import cut, if_released
 from allotment.allocator.semantic import SemanticBook, allocate_semantic
 from allotment.api import semantic
 from allotment.usage.changes import ChangeKind
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 MOST_INSTANCE_QUESTIONS = 2_000
 BUDGET = 20_000
-_EXPRESSION = 80  # characters that are shown of one
 _EVERYTHING = "true"
 
 Slices = Sequence[semantic.NodeResourceSlice]
@@ -122,7 +122,7 @@ class InstanceSearch:
             mine = [each for each in self.grounds if not set(devices).isdisjoint(each.held)]
             ground = next((each for each in mine if self._fits(book, each, devices)), None)
             if ground is not None:
-                words = f"if claim {name} is released"
+                words = if_released(name)
                 yield Remedy(
                     ChangeKind.RELEASE, name, "", name, words, ground.node.metadata.name, float(len(devices))
                 )
@@ -166,7 +166,7 @@ def _of_claim(claim: str, parameters: ClaimParameters) -> Iterator[Rewritten]:
                     claim,
                     name,
                     wish.selector,
-                    f"without the selector {_shown(wish.selector)} of request {name} of {where}",
+                    f"without the selector `{cut(wish.selector)}` of request {name} of {where}",
                     parameters,
                     _with(parameters, number, (*required[:index], open_, *required[index + 1 :])),
                 )
@@ -186,7 +186,7 @@ def _of_class(claim: str, parameters: ClassParameters) -> Iterator[Rewritten]:
     where = f"ResourceClassParameters {parameters.metadata.name}"
     for index, filter in enumerate(parameters.filters):
         selector = filter.partitionable.selector if filter.partitionable is not None else ""
-        words = f"without the filter {_shown(selector)} of {where}"
+        words = f"without the filter `{cut(selector)}` of {where}"
         kept = (*parameters.filters[:index], *parameters.filters[index + 1 :])
         yield Rewritten(
             ChangeKind.SELECTOR, claim, "", selector, words, parameters, replace(parameters, filters=kept)
@@ -195,8 +195,3 @@ def _of_class(claim: str, parameters: ClassParameters) -> Iterator[Rewritten]:
 
 def _required(request: semantic.ResourceRequest) -> tuple[semantic.PartitionableResourceRequest, ...]:
     return request.partitionable.required if request.partitionable is not None else ()
-
-
-def _shown(expression: str) -> str:
-    short = expression if len(expression) <= _EXPRESSION else f"{expression[: _EXPRESSION - 3]}..."
-    return f"`{short}`"

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from allotment.allocator.features import ALL, Features
+from allotment.allocator.phrases import of_one
 from allotment.api.batch import PodGroup
 from allotment.api.claim_marks import EXTENDED
 from allotment.api.core import Node, Pod
@@ -44,7 +45,7 @@ from allotment.autoscaler.simulate.forkable_cluster import ForkableCluster, Slic
 from allotment.scheduler.binding.step import BindVolume, MakeClaim, SelectNode, WriteClaim
 from allotment.scheduler.config.configuration import DEFAULT, DEFAULT_SCHEDULER, Configuration
 from allotment.scheduler.devices.semantic_claim import IMMEDIATE, carried
-from allotment.scheduler.diagnosis import NoNode, counted, refused_by
+from allotment.scheduler.diagnosis import NoNode, refused_by
 from allotment.scheduler.framework import Status
 from allotment.scheduler.gangs.gang import gang_of
 from allotment.scheduler.gangs.session import Session
@@ -287,7 +288,7 @@ class Simulation(ForkableCluster):
         status = self._placer.rejection(attempt, info, without=NOMINATED if its_own else "")
         if status is None:
             return None
-        words = f"node {node} {counted(1, status.words).removeprefix('1 ')}"
+        words = f"node {node} {of_one(status.words)}"
         if attempt.profile.devices is not None:
             words = attempt.profile.devices.told(attempt.cycle, words)
         return refused_by(Status(status.code, status.plugin, words))

@@ -20,6 +20,7 @@ import msgspec
 from allotment.allocator.features import Features
 from allotment.allocator.held import Held
 from allotment.allocator.outcome import Allocated, GaveUp, InvalidInput, Outcome, Unsatisfiable
+from allotment.allocator.phrases import gave_up
 from allotment.allocator.pool import DeviceID
 from allotment.api.codec import DecodeError, decode, to_builtins
 from allotment.api.core import Node
@@ -131,7 +132,7 @@ def _told(outcome: Outcome) -> Answer:
         case InvalidInput():
             error = str(outcome.error)
         case GaveUp():
-            error = f"gave up after {outcome.steps} steps: neither a solution nor a proof that there is none"
+            error = f"{gave_up(outcome.steps)}: neither a solution nor a proof that there is none"
     return {"ok": isinstance(outcome, Allocated), "error": error, "results": results, "reasons": reasons}
 
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 from allotment.allocator.errors import nameless
-from allotment.allocator.reasons import FITS, AskReason, counted, fold
+from allotment.allocator.phrases import counted
+from allotment.allocator.reasons import FITS, AskReason, fold
 from allotment.api import semantic
 from allotment.api.text import few
 from allotment.cli.render.device_picture import CellState, PoolPicture, pictures

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from allotment.allocator.phrases import of_one
 from allotment.allocator.reasons import FITS
 from allotment.insight.claim_facts import device_document
 from allotment.insight.explain.explanation import Explanation
 from allotment.insight.placement.rejections import folded, in_common, tally
-from allotment.scheduler.diagnosis import counted
 
 if TYPE_CHECKING:
     from allotment.allocator.reasons import AskReason
@@ -26,7 +26,7 @@ def worded(group: Sequence[Rejection]) -> Sequence[Rejection]:
     """The scheduler's words are for several nodes."""
     if len(group) > 1 or group[0].reason is not None:
         return group
-    return [replace(group[0], words=counted(1, group[0].words).removeprefix("1 "))]
+    return [replace(group[0], words=of_one(group[0].words))]
 
 
 def explanation_document(told: Explanation) -> Document:

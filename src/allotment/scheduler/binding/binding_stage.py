@@ -36,6 +36,7 @@ from allotment.scheduler.volumes.progress import BindingLost, are_bound
 from allotment.scheduler.volumes.writer import CLAIM, VOLUME, VolumeWriter
 
 if TYPE_CHECKING:
+    from allotment.scheduler.clock import Clock
     from allotment.scheduler.cluster import Cluster
     from allotment.scheduler.pod import PodInfo
 
@@ -78,7 +79,10 @@ class Verdicts(Protocol):
 class BindingsUnderWay:
     """All bindings under way. ``send`` takes a write that lacks its id, and returns the id."""
 
-    def __init__(self, cluster: Cluster, send: Callable[[Draft], int], verdicts: Verdicts) -> None:
+    def __init__(
+        self, clock: Clock, cluster: Cluster, send: Callable[[Draft], int], verdicts: Verdicts
+    ) -> None:
+        self._clock = clock
         self._cluster = cluster
         self._send = send
         self._verdicts = verdicts
@@ -86,7 +90,6 @@ class BindingsUnderWay:
         self._of_write: dict[int, tuple[Binding, _Writer | None]] = {}
         self._of_claim: dict[str, dict[Binding, None]] = {}
         self._timed: dict[Binding, None] = {}  # those for whom time matters
-        self.now = 0.0
 
     def __contains__(self, key: str) -> bool:
         return key in self._of_pod
@@ -149,8 +152,8 @@ class BindingsUnderWay:
         if self._of_pod.get(binding.pod.key) is not binding:
             return True
         if writer is not None:
-            writer.failed(event.why, event.message, self.now)
-            if writer.rests_until > self.now:
+            writer.failed(event.why, event.message, self._clock.now)
+            if writer.rests_until > self._clock.now:
                 self._timed[binding] = None
         else:
             self._pod_write_failed(binding, event)
@@ -202,8 +205,8 @@ class BindingsUnderWay:
 
     def _due(self, binding: Binding) -> float | None:
         dues = [due for writer in binding.writers for due in (writer.rests_until, writer.patience)]
-        times = [due for due in dues if due > self.now]
-        if binding.rests_until > self.now:
+        times = [due for due in dues if due > self._clock.now]
+        if binding.rests_until > self._clock.now:
             times.append(binding.rests_until)
         if binding.stage is BindingStage.AWAITING:
             times.append(binding.deadline)
@@ -260,7 +263,7 @@ class BindingsUnderWay:
             if writer.finished:
                 continue
             finished = False
-            if writer.patience > self.now:
+            if writer.patience > self._clock.now:
                 self._timed[binding] = None
             if writer.error:
                 self._fail(binding, f"{writer.subject} {writer.error}")
@@ -280,18 +283,18 @@ class BindingsUnderWay:
         self._of_claim.setdefault(claim, {})[binding] = None
 
     def _advance_writer(self, binding: Binding, writer: _Writer) -> None:
-        draft = writer.advance(self.now)
+        draft = writer.advance(self._clock.now)
         if draft is not None:
             self._of_write[self._send(draft)] = (binding, writer)
 
     def _patch_pod(self, binding: Binding, step: PatchStatus) -> None:
-        if not binding.sent and self.now >= binding.rests_until:
+        if not binding.sent and self._clock.now >= binding.rests_until:
             pod = binding.pod
             self._send_own(binding, lambda id: PatchPod(id, pod.namespace, pod.name, pod.uid, step.patch))
 
     def _await(self, binding: Binding, step: AwaitConditions | AwaitVolumes) -> bool:
         if binding.stage is not BindingStage.AWAITING:
-            binding.stage, binding.deadline = BindingStage.AWAITING, self.now + step.seconds
+            binding.stage, binding.deadline = BindingStage.AWAITING, self._clock.now + step.seconds
             self._timed[binding] = None
             for key in _awaited(step):
                 self._follow(binding, key)
@@ -304,7 +307,7 @@ class BindingsUnderWay:
             binding.stage = BindingStage.WRITING
             binding.position += 1
             return True
-        if self.now >= binding.deadline:
+        if self._clock.now >= binding.deadline:
             what = "volumes were not bound" if isinstance(step, AwaitVolumes) else "devices did not get ready"
             self._fail(binding, f"{what} within {step.seconds:g} s")
         return False
@@ -319,7 +322,7 @@ class BindingsUnderWay:
             claim = self._cluster.claims.objects.get(key)
             if claim is None or claim.status.allocation is None:
                 raise BindingLost(f"claim {key} was taken back meanwhile")
-            state = readiness(claim, self.now, inf)
+            state = readiness(claim, self._clock.now, inf)
             if state is Readiness.FAILED:
                 raise BindingLost("a device reported that it does not get ready")
             ready = ready and state is Readiness.READY
@@ -366,7 +369,7 @@ class BindingsUnderWay:
 
     def _bind(self, binding: Binding) -> None:
         """Binds a pod, once its status names the claims that were made for it: a kubelet finds them only there."""
-        if not binding.sent and self.now >= binding.rests_until and names_its_claims(binding.pod):
+        if not binding.sent and self._clock.now >= binding.rests_until and names_its_claims(binding.pod):
             pod, node = binding.pod, binding.node
             self._send_own(binding, lambda id: Bind(id, pod.namespace, pod.name, pod.uid, node))
 
@@ -400,7 +403,9 @@ class BindingsUnderWay:
         if event.why is WriteFailure.UNKNOWN or (
             binding.stage is BindingStage.BINDING and self._undecided(binding, event)
         ):
-            binding.rests_until = self.now + min(FIRST_REST * 2 ** min(binding.silences, 10), LONGEST_REST)
+            binding.rests_until = self._clock.now + min(
+                FIRST_REST * 2 ** min(binding.silences, 10), LONGEST_REST
+            )
             binding.silences += 1
             self._timed[binding] = None
             return
@@ -453,7 +458,7 @@ class BindingsUnderWay:
             if self._shared_in_group(binding, writer) or self._needed_by_others(binding, writer):
                 writer.finished = True
             self._advance_writer(binding, writer)
-            if writer.rests_until > self.now:
+            if writer.rests_until > self._clock.now:
                 self._timed[binding] = None
             if not writer.finished:
                 return

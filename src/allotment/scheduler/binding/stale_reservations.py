@@ -23,6 +23,7 @@ from allotment.scheduler.devices.semantic_claim import IMMEDIATE, carried, is_ca
 
 if TYPE_CHECKING:
     from allotment.api.resource import ResourceClaim, ResourceClaimConsumerReference
+    from allotment.scheduler.clock import Clock
     from allotment.scheduler.cluster import Cluster
     from allotment.scheduler.pod import PodInfo
 
@@ -50,13 +51,16 @@ class Stale:
 class StaleReservations:
     """See the module. ``standing`` judges a pod."""
 
-    def __init__(self, cluster: Cluster, standing: Callable[[PodInfo], ReservationState]) -> None:
+    def __init__(
+        self, clock: Clock, cluster: Cluster, standing: Callable[[PodInfo], ReservationState]
+    ) -> None:
+        self._clock = clock
         self._cluster = cluster
         self._standing = standing
         # claim → since when its reservations stand as they do, the longest first; and it as it is
         self._since: dict[str, tuple[float, ResourceClaim]] = {}
 
-    def claim_changed(self, key: str, now: float) -> None:
+    def claim_changed(self, key: str) -> None:
         """A claim appeared, changed or went; or a pod that uses it appeared."""
         claim = self._cluster.claims.objects.get(key)
         before = self._since.get(key)
@@ -66,16 +70,16 @@ class StaleReservations:
         if before is not None:
             del self._since[key]
         if claim is not None and (claim.status.reserved_for or _made_for_resources(claim)):
-            self._since[key] = now, claim
+            self._since[key] = self._clock.now, claim
 
     def next_time(self) -> float | None:
         """When ``found`` may have something that it has not now, by time alone."""
         first = next(iter(self._since.values()), None)
         return first[0] + PATIENCE if first is not None else None
 
-    def found(self, now: float) -> Iterator[Stale]:
+    def found(self) -> Iterator[Stale]:
         """What is to be given back now. Each claim comes again after a while, should that not have worked."""
-        due = []
+        now, due = self._clock.now, []
         for key, (since, _) in self._since.items():
             if now - since < PATIENCE:
                 break

@@ -38,6 +38,7 @@ from allotment.scheduler.instruction import CreateClaim, PatchClaim
 if TYPE_CHECKING:
     from allotment.allocator.ledger import Holding
     from allotment.scheduler.binding.claim_writer import Draft
+    from allotment.scheduler.clock import Clock
     from allotment.scheduler.cluster import Cluster
     from allotment.scheduler.pod import PodInfo
 
@@ -89,15 +90,16 @@ class _Removed:
 class RemovedClaims:
     """See the module."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, clock: Clock, cluster: Cluster) -> None:
+        self._clock = clock
         self._cluster = cluster
         self._found: dict[str, _Removed] = {}  # by the name under which the ledger holds the devices
 
-    def changed(self, old: ResourceClaim | None, new: ResourceClaim | None, now: float) -> None:
+    def changed(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
         """A claim changed, as the cluster knows already."""
         shown = new if new is not None else old
         if shown is not None and self._found:
-            self._look_again(shown.metadata.key, new, now)
+            self._look_again(shown.metadata.key, new)
         if old is None or old.status.allocation is None:
             return
         stays = new is not None and old.metadata.uid == new.metadata.uid
@@ -110,15 +112,15 @@ class RemovedClaims:
         if running:
             name = f"{key}, which was {self._fate(old)} ({old.metadata.uid}, {old.metadata.resource_version})"
             pods, uids = {pod.key for pod in running}, {pod.uid for pod in running}
-            self._found[name] = _Removed(old, pods, uids, now + PATIENCE)
+            self._found[name] = _Removed(old, pods, uids, self._clock.now + PATIENCE)
             self._cluster.claims.keep(name, old)
 
-    def _look_again(self, key: str, claim: ResourceClaim | None, now: float) -> None:
+    def _look_again(self, key: str, claim: ResourceClaim | None) -> None:
         """The name of a stand-in may be free now, or its claim wait for devices; or somebody who had the devices gave them back."""
         for name, each in self._found.items():
             waits = each.stand_in_key == key and (claim is None or claim.status.allocation is None)
             if each.warned and (waits or self._cluster.claims.kept(name) != each.held):
-                each.due = now
+                each.due = self._clock.now
 
     def returns(self, claim: ResourceClaim) -> None:
         """A claim is about to be shown; if it is one that was removed, or stands in for it, it holds its devices itself."""
@@ -135,10 +137,10 @@ class RemovedClaims:
         gone = [name for name, each in self._found.items() if not any(True for _ in self._running(each))]
         return [self._drop(name) for name in gone]
 
-    def unwarned(self, now: float) -> Iterator[tuple[PodInfo, str]]:
+    def unwarned(self) -> Iterator[tuple[PodInfo, str]]:
         """The pods to warn, and in which words."""
         for each in self._found.values():
-            if each.due is not None and each.due <= now and not each.warned:
+            if each.due is not None and each.due <= self._clock.now and not each.warned:
                 each.warned = True
                 for pod in self._running(each):
                     yield (
@@ -149,8 +151,9 @@ class RemovedClaims:
                         ),
                     )
 
-    def writes(self, now: float) -> Iterator[Draft]:
+    def writes(self) -> Iterator[Draft]:
         """What is missing of stand-ins."""
+        now = self._clock.now
         for name, each in self._found.items():
             if each.due is None or each.due > now:
                 continue

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from allotment.api.batch import PodDisruptionBudget
+from allotment.api.text import plural
 from allotment.scheduler.absence import Absence, claims_of, freed_by, without
 from allotment.scheduler.disruption_budgets import Budgets
 from allotment.scheduler.framework import ObjectAction, Protected, Room, Status, StatusCode, Wake
@@ -83,7 +84,7 @@ class DefaultPreemption:
             return self._protected(cycle, candidates)
         (*_, name), victims = best
         claims = [key for victim in victims for key in freed_by(cluster, victim, [v.key for v in victims])]
-        count = "1 pod" if len(victims) == 1 else f"{len(victims)} pods"
+        count = plural(len(victims), "pod")
         room = Room(name, tuple(victims), f"Evicting {count} of lower priority from a node to make room")
         self._awaited[pod.key] = Awaited(room, tuple(dict.fromkeys(claims)), cycle.now)
         while len(self._awaited) > MOST_AWAITED:

@@ -138,7 +138,7 @@ class DynamicResources:
         try:
             check(pod, cluster)
         except UnusableClaim as exc:
-            return unresolvable(str(exc))
+            return Status(StatusCode.UNRESOLVABLE, NAME, str(exc), awaits=ResourceClaim)
         return SUCCESS
 
     def pre_filter(self, cycle: Cycle) -> Status:

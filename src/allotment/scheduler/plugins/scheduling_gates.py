@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from allotment.api.core import Pod
+from allotment.api.text import plural
 from allotment.scheduler.framework import SUCCESS, ObjectAction, Status, StatusCode, Wake
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ class SchedulingGates:
         gates = pod.pod.spec.scheduling_gates
         if not gates:
             return SUCCESS
-        words = f"waiting for {len(gates)} scheduling gate{'s' if len(gates) > 1 else ''} to be removed: "
+        words = f"waiting for {plural(len(gates), 'scheduling gate')} to be removed: "
         return Status(StatusCode.UNRESOLVABLE, self.name, words + ", ".join(gate.name for gate in gates))
 
     def helps(self, pod: PodInfo, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> bool:
