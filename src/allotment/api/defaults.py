@@ -1,7 +1,7 @@
-"""What Kubernetes fills in when a user leaves it out: pure functions from an object to the complete object.
+"""The values that Kubernetes fills in for omitted fields: pure functions from an object to the complete object.
 
-Only the kinds below have defaults. An object that is complete already comes back as the same object. The time
-at which a taint was added comes in as an argument, an RFC 3339 string in whole seconds, as nothing here reads a clock.
+Only the kinds below have defaults. A complete object comes back as the same object. Nothing here reads a clock: the
+time at which a taint was added is an argument, an RFC 3339 string in whole seconds.
 """
 
 from collections.abc import Callable
@@ -49,7 +49,7 @@ def default_claim(claim: ResourceClaim) -> ResourceClaim:
 
 
 def default_template(template: ResourceClaimTemplate) -> ResourceClaimTemplate:
-    """As for the claims that will be made of it."""
+    """The same defaults as for the claims that will be made from it."""
     inner = template.spec.spec
     spec = _changed(template.spec, spec=_changed(inner, devices=_devices(inner.devices)))
     return _changed(template, spec=spec)
@@ -75,7 +75,7 @@ def default_semantic_claim(claim: semantic.ResourceClaim) -> semantic.ResourceCl
 
 
 def default_semantic_template(template: semantic.ResourceClaimTemplate) -> semantic.ResourceClaimTemplate:
-    """As for the claims that will be made of it."""
+    """The same defaults as for the claims that will be made from it."""
     return _changed(template, spec=_changed(template.spec, spec=_semantic_spec(template.spec.spec)))
 
 
@@ -92,7 +92,7 @@ def _wish(wish: Wish) -> Wish:
     mode = wish.allocation_mode or "ExactCount"
     count = wish.count
     if mode == "ExactCount" and not count:
-        count = 1  # a count of 0 cannot be told from an absent one in Kubernetes
+        count = 1  # Kubernetes cannot tell a count of 0 from an absent one
     tolerations = _mapped(wish.tolerations, _toleration)
     return _changed(wish, allocation_mode=mode, count=count, tolerations=tolerations)
 
@@ -114,7 +114,7 @@ def _semantic_spec(spec: semantic.ResourceClaimSpec) -> semantic.ResourceClaimSp
 
 
 def _changed(struct: S, **fields: Any) -> S:
-    """The struct with these fields, or itself if it has them already."""
+    """The struct with these field values, or itself if it has them already."""
     changed = {name: value for name, value in fields.items() if getattr(struct, name) is not value}
     return replace(struct, **changed) if changed else struct
 

@@ -1,8 +1,8 @@
-"""Kubernetes' defaults, filled in on plain JSON in place: what an API server does before it validates.
+"""Fills in Kubernetes' defaults on plain JSON in place, as an API server does before it validates.
 
-The same rules as ``defaults``, which completes typed objects; a server must not lose fields that the types do not
-know, so it cannot go by way of them. Input may be of any shape: what is not what it should be is left alone, for
-validation to report. A test holds the two against each other.
+The rules are those of ``defaults``, which completes typed objects. A server must not lose fields that the types do
+not know, so it cannot use those. Input may have any shape: values of a wrong type are left alone, for validation to
+report. A test compares the two modules.
 """
 
 from collections.abc import Iterator
@@ -18,13 +18,13 @@ def default_claim(claim: Obj) -> None:
 
 
 def default_claim_status(claim: Obj) -> None:
-    """Of a claim, only its results."""
+    """Completes only the allocation results in a claim's status."""
     for result in _entries(_inner(claim, "status", "allocation", "devices"), "results"):
         _default_tolerations(result)
 
 
 def default_template(template: Obj) -> None:
-    """As for the claims that will be made of it."""
+    """The same defaults as for the claims that will be made from it."""
     _default_devices(_inner(template, "spec", "spec", "devices"))
 
 
@@ -55,7 +55,7 @@ def _default_wish(wish: Obj) -> None:
     mode = wish.get("allocationMode") or "ExactCount"
     wish["allocationMode"] = mode
     if mode == "ExactCount" and not wish.get("count"):
-        wish["count"] = 1  # a count of 0 cannot be told from an absent one in Kubernetes
+        wish["count"] = 1  # Kubernetes cannot tell a count of 0 from an absent one
     _default_tolerations(wish)
 
 
