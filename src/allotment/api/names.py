@@ -1,7 +1,7 @@
 """What Kubernetes accepts as a name, by the kind of name.
 
-Each function gets a text and answers with what is wrong with it, as a sentence about the text, or with None.
-Lengths are bytes, as Kubernetes counts them; for text that passes they equal characters.
+Each function takes a text and returns what is wrong with it, as a sentence about the text, or None. Lengths are in
+bytes, as Kubernetes counts them; a text that passes has as many characters.
 """
 
 import re
@@ -105,7 +105,7 @@ def label_value_problem(text: str) -> str | None:
 
 
 def word_problem(text: str) -> str | None:
-    """For attributes of the partitionable model, which are in any case: ``runtimeVersion``, ``UUID``."""
+    """For attributes of the partitionable model, in upper or lower case: ``runtimeVersion``, ``UUID``."""
     if not text:
         return "is required"
     if len(text) > SUBDOMAIN_LENGTH or not _WORD.fullmatch(text):
@@ -140,7 +140,7 @@ def extended_resource_problem(text: str) -> str | None:
 
 
 def is_node_allocatable(text: str) -> bool:
-    """Whether this is one of the node's own resources, that devices may map to."""
+    """Whether this is one of the node's own resources, to which devices may map."""
     return text in ("cpu", "memory") or text.startswith("hugepages-")
 
 

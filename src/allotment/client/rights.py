@@ -1,4 +1,4 @@
-"""What a component must be allowed to do, asked of the server before it starts: one message in place of endless retries."""
+"""Asks the server, before a component starts, for the rights that it needs: one message instead of endless retries."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _AT_ONCE = 16
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """As RBAC has it; ``resource`` may name a subresource after a slash."""
+    """One right in the terms of RBAC; ``resource`` may name a subresource after a slash."""
 
     verb: str
     group: str
@@ -30,7 +30,7 @@ class Right:
 
 
 def words(rights: Iterable[Right]) -> list[str]:
-    """Rights for people, those on one thing together: ``list,watch pods``."""
+    """Rights as text, grouped by resource: ``list,watch pods``."""
     verbs: dict[str, list[str]] = {}
     for right in rights:
         verbs.setdefault(right.thing, []).append(right.verb)
@@ -38,7 +38,7 @@ def words(rights: Iterable[Right]) -> list[str]:
 
 
 def reading(resources: Iterable[ResourcePath]) -> list[Right]:
-    """To follow these in all namespaces."""
+    """The rights to follow these resources in all namespaces."""
     return [
         Right(verb, each.api_version.rpartition("/")[0], each.plural)
         for each in resources
@@ -59,7 +59,7 @@ def granted(lines: Iterable[str], namespace: str = "") -> list[Right]:
 
 
 async def missing(client: Client, rights: Iterable[Right]) -> list[Right]:
-    """Those that the client does not have. Raises what the server says if it does not answer such questions."""
+    """The rights that the client lacks. Raises the server's error if it does not answer such questions."""
     reviews = client.plain("authorization.k8s.io/v1", "selfsubjectaccessreviews", namespaced=False)
     gate = asyncio.Semaphore(_AT_ONCE)
 

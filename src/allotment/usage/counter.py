@@ -1,7 +1,7 @@
-"""Whether ResourcePools are still being counted, as far as the counter's heartbeat tells.
+"""Judges by the counter's heartbeat whether ResourcePools are still being counted.
 
-``lastUpdateTime`` stands still while nothing changes, so it cannot tell a quiet pool from one that nobody counts. Whoever counts renews one
-Lease for all pools instead, and everybody who may read pools may read it.
+``lastUpdateTime`` stands still while nothing changes, so it cannot distinguish a quiet pool from one that nobody counts.
+Instead the counting controller renews one Lease for all pools. Everybody who may read pools may read that Lease.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ API_VERSION, PLURAL = "coordination.k8s.io/v1", "leases"
 RENEW_SECONDS = 10.0
 LEASE_SECONDS = 40
 _GRACE_SECONDS = 20.0
-"""Clocks differ, and a write takes its time."""
+"""Allows for different clocks and slow writes."""
 _AHEAD_SECONDS = 600.0
-"""How far the counter's clock may be ahead: for so long would a heartbeat outlive its counter."""
+"""How far the counter's clock may be ahead. A heartbeat could outlive its counter by this time."""
 
 
 def standstill(lease: dict[str, Any] | None, now: datetime) -> str:
-    """What is to be said of counts whose counter's lease is this: that they may be old, since when; empty if they are fresh."""
+    """A warning that counts may be old, and since when, judged by their counter's lease; empty if they are fresh."""
     spec = (lease or {}).get("spec") or {}
     renewed = moment(spec.get("renewTime"))
     if renewed is None:

@@ -1,8 +1,8 @@
-"""Which single change would make claims of v1alpha2 fit, found by asking the allocator node by node.
+"""Finds single changes that would make v1alpha2 claims fit, by calling the allocator node by node.
 
-What such a claim asks for is written in parameters, so that is where changes are made: one request left out, one selector, one filter
-of the class; or one other claim is released. Each is tried alone, on the nodes that the caller names, within a number of
-questions and as long as ``go_on`` says so.
+The demands of such a claim are in its parameters, so the changes are made there: one request, one selector or one filter of
+the class is left out, or one other claim is released. Each change is tried alone, on the nodes that the caller names,
+within a number of questions and as long as ``go_on`` is true.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ ClaimParameters = semantic.ResourceClaimParameters
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """A node, what it publishes, and what of it is in use."""
+    """A node, what it publishes, and what is in use."""
 
     node: Node
     slices: Slices
@@ -45,14 +45,14 @@ class Ground:
 
 @dataclass(frozen=True, slots=True)
 class Shelf:
-    """Classes and parameters, as a book is made of them."""
+    """The classes and parameters from which a book is made."""
 
     classes: Sequence[semantic.ResourceClass]
     class_parameters: Sequence[ClassParameters]
     claim_parameters: Sequence[ClaimParameters]
 
     def book(self, old: ApiStruct | None = None, new: ApiStruct | None = None) -> SemanticBook:
-        """The book with one of the parameters written differently."""
+        """The book with one of the parameters rewritten."""
         return SemanticBook(
             self.classes,
             [
@@ -68,7 +68,7 @@ class Shelf:
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """Parameters as they are, and as they might be. ``words`` complete "fits …"."""
+    """Parameters before and after a change. ``words`` complete "fits …"."""
 
     kind: ChangeKind
     claim: str
@@ -81,7 +81,7 @@ class Rewritten:
 
 @dataclass(slots=True)
 class InstanceSearch:
-    """See the module. ``rewritten`` says of remedies, by their words, which parameters are written differently."""
+    """The search for changes. ``rewritten`` maps the words of a remedy to the parameters that it rewrites."""
 
     claims: Sequence[semantic.ResourceClaim]
     grounds: Sequence[Ground]
@@ -92,7 +92,7 @@ class InstanceSearch:
     _cut: bool = False
 
     def remedies(self, holders: Mapping[str, Collection[DeviceID]]) -> Remedies:
-        """``holders`` are claims that may be named as ones to release, with what they hold."""
+        """Single changes that help. ``holders`` are the claims whose release may be suggested, with what they hold."""
         found = [*self._changes(), *self._releases(holders)]
         order = list(ChangeKind)
         found.sort(key=lambda each: (order.index(each.kind), each.given_up))
@@ -129,7 +129,7 @@ class InstanceSearch:
 
 
 def _rewritings(claims: Sequence[semantic.ResourceClaim], book: SemanticBook) -> Iterator[Rewritten]:
-    """What can be left out of the parameters, each thing by itself."""
+    """One rewriting for each part of the parameters that can be left out."""
     seen: set[int] = set()
     for terms in book.demand(claims).terms:
         name = terms.claim.metadata.key
@@ -175,7 +175,7 @@ def _of_claim(claim: str, parameters: ClaimParameters) -> Iterator[Rewritten]:
 def _with(
     parameters: ClaimParameters, number: int, kept: tuple[semantic.PartitionableResourceRequest, ...]
 ) -> ClaimParameters:
-    """The parameters with other instances asked for in one of the requests."""
+    """The parameters with different instances in one of the requests."""
     model = semantic.PartitionableResourceRequests(required=kept)
     requests = list(parameters.requests)
     requests[number] = replace(requests[number], partitionable=model)

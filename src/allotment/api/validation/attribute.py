@@ -1,7 +1,7 @@
-"""Attributes of a device: how many, how they are called, and that each has one value of the right form.
+"""Attributes of a device: their number and names, and that each has exactly one value of the right form.
 
-Fleets have millions of attributes and nearly all are plain: a number, a truth value or a short text. Those pass a
-quick test; only what is left is looked at closely, with paths and messages.
+Fleets have millions of attributes, nearly all of them plain: a number, a truth value or a short text. Those pass a
+quick test; only the others get a close check with paths and messages.
 """
 
 from collections.abc import Iterator, Sized
@@ -18,7 +18,7 @@ from allotment.api.validation.naming import check_qualified_name
 
 ATTRIBUTES_AND_CAPACITIES: Final = 32
 ATTRIBUTE_VALUES: Final = 48
-"""Most values of all attributes of a device, with every entry of a list counted."""
+"""The most values of all attributes of a device, counting every entry of a list."""
 
 ATTRIBUTE_LENGTH: Final = 64
 
@@ -66,7 +66,7 @@ def check_attributes(device: Device, path: FieldPath) -> Iterator[FieldError]:
 
 
 def is_list(attribute: DeviceAttribute) -> bool:
-    """Whether it has a list value, an empty one included."""
+    """Whether the attribute has a list value, even an empty one."""
     return any(type(value) is tuple for value in astuple(attribute))
 
 
