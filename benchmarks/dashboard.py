@@ -21,7 +21,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tests.dashboard.browser import Absent, Page, browsing
-from tests.insight.fleet import GPU, V1, claim, slice_of
+from tests.insight.fleet import GPU, V1, slice_of, team_claim
 
 from allotment.client.client import Client
 from allotment.client.connection import load
@@ -46,7 +46,7 @@ async def fill(client: Client) -> None:
             devices = [_gpu(each) for each in range(DEVICES)]
             await slices.create(slice_of(name, *devices))
             for each in range(DEVICES // 2):
-                held = claim(f"{name}-{each}", f"gpu-{each}", namespace="default", pool=name, driver=GPU)
+                held = team_claim(f"{name}-{each}", f"gpu-{each}", namespace="default", pool=name, driver=GPU)
                 await claims.create(held)
                 await claims.apply(_status(held), force=True, subresource="status")
 
@@ -87,7 +87,7 @@ async def changes(page: Page, client: Client) -> list[float]:
     found = []
     for number in range(CHANGES):
         device = f"gpu-{DEVICES - 1}"
-        held = claim(f"late-{number}", device, namespace="default", pool=f"node-{number}", driver=GPU)
+        held = team_claim(f"late-{number}", device, namespace="default", pool=f"node-{number}", driver=GPU)
         await claims.create(held)
         label = json.dumps(f"{device} on node-{number}: ")
         await page.ask(f"{{ watched = document.querySelector(`#map [aria-label^={label}]`); }}")

@@ -18,7 +18,7 @@ from allotment.api.schema.schema import Schema, schema_of
 from allotment.apiserver.registry.resource import Resource
 from allotment.apiserver.store.record import Obj
 from tests.apiserver.registry.kinds.record import NAMESPACE, cases
-from tests.contract import objects
+from tests.builders import plain
 
 _TRIES = 4
 _HOW_MANY, _MOST = {"replicas", "parallelism", "completions", "max"}, 5
@@ -112,10 +112,10 @@ def bases() -> Iterator[tuple[str, Obj]]:
         if "object" in case["created"]:
             yield _id(case["plural"], case["object"]), case["object"]
     for plural, obj in (
-        ("resourceclaims", objects.claim("claim")),
-        ("resourceslices", objects.resource_slice("slice", devices=2)),
-        ("deviceclasses", objects.device_class("gpu.example.com")),
-        ("resourceclaimtemplates", _device("ResourceClaimTemplate", {"spec": objects.claim("x")["spec"]})),
+        ("resourceclaims", plain.claim("claim")),
+        ("resourceslices", plain.resource_slice("slice", devices=2)),
+        ("deviceclasses", plain.device_class("gpu.example.com")),
+        ("resourceclaimtemplates", _device("ResourceClaimTemplate", {"spec": plain.claim("x")["spec"]})),
         ("devicetaintrules", _device("DeviceTaintRule", {"taint": {"key": "k", "effect": "NoExecute"}})),
         ("nodepools", _machine("karpenter.sh/v1", "NodePool", _POOL)),
         ("nodeclaims", _machine("karpenter.sh/v1", "NodeClaim", _CLAIM)),

@@ -15,6 +15,7 @@ import pytest
 
 from allotment.client.client import Client
 from allotment.client.form import Obj
+from tests.builders import plain
 from tests.cli.test_up import ALLOT, PATIENCE, ask, ended, greeting, up
 
 
@@ -102,68 +103,32 @@ def interrupted(process: subprocess.Popen[str]) -> int:
 # --- objects ---
 
 
-def node(name: str) -> Obj:
-    amounts = {"cpu": "8", "memory": "8Gi", "pods": "110"}
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name},
-        "status": {"allocatable": amounts, "capacity": amounts},
-    }
-
-
 def gpus(name: str, count: int) -> list[Obj]:
     """A node with so many devices."""
+    amounts = {"cpu": "8", "memory": "8Gi", "pods": "110"}
     pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
-    devices = [{"name": f"gpu-{number}"} for number in range(count)]
-    spec = {"driver": "gpu.example.com", "nodeName": name, "pool": pool, "devices": devices}
-    meta = {"name": f"{name}-gpu"}
     return [
-        node(name),
-        {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": meta, "spec": spec},
+        plain.node(name, allocatable=amounts, capacity=amounts),
+        plain.resource_slice(f"{name}-gpu", node_name=name, devices=count, pool=pool),
     ]
 
 
 def gpu_class() -> Obj:
-    selector = {"cel": {"expression": 'device.driver == "gpu.example.com"'}}
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "DeviceClass",
-        "metadata": {"name": "gpu"},
-        "spec": {"selectors": [selector]},
-    }
+    return plain.device_class("gpu")
 
 
-def _wish() -> Obj:
-    return {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]}}
+def gpu_claim(name: str, namespace: str = "default") -> Obj:
+    return plain.claim(name, "gpu", namespace=namespace)
 
 
-def claim(name: str, namespace: str = "default") -> Obj:
-    meta = {"name": name, "namespace": namespace}
-    return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": meta, "spec": _wish()}
+def gpu_template(name: str, namespace: str = "default") -> Obj:
+    return plain.claim_template(name, "gpu", namespace=namespace)
 
 
-def template(name: str, namespace: str = "default") -> Obj:
-    meta = {"name": name, "namespace": namespace}
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceClaimTemplate",
-        "metadata": meta,
-        "spec": {"spec": _wish()},
-    }
-
-
-def pod(name: str, scheduler: str, *, namespace: str = "default", **entry: str) -> Obj:
+def gpu_pod(name: str, scheduler: str, *, namespace: str = "default", **entry: str) -> Obj:
     """A pod that wants what the entry names: ``resourceClaimName`` or ``resourceClaimTemplateName``."""
     container = {"name": "main", "image": "example.com/x", "resources": {"claims": [{"name": "gpu"}]}}
-    spec = {
-        "schedulerName": scheduler,
-        "containers": [container],
-        "resourceClaims": [{"name": "gpu", **entry}],
-    }
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": spec,
-    }
+    entries = [{"name": "gpu", **entry}]
+    return plain.pod(
+        name, namespace=namespace, schedulerName=scheduler, containers=[container], resourceClaims=entries
+    )

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.builders.plain import claim, claim_template, node, pod
 from tests.command_line import Allot, Ran
 
 Json = dict[str, Any]
@@ -12,9 +13,8 @@ V1 = "resource.k8s.io/v1"
 ALPHA = "resource.k8s.io/v1alpha2"
 
 
-def node(name: str, *, cordoned: bool = False, **labels: str) -> Json:
-    spec = {"unschedulable": True} if cordoned else {}
-    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "spec": spec}
+def labelled_node(name: str, *, cordoned: bool = False, **labels: str) -> Json:
+    return node(name, labels, spec={"unschedulable": True} if cordoned else {})
 
 
 def devices(where: str, *names: str, **fields: Any) -> Json:
@@ -36,45 +36,25 @@ def devices(where: str, *names: str, **fields: Any) -> Json:
 CLASS: Json = {"apiVersion": V1, "kind": "DeviceClass", "metadata": {"name": "any"}, "spec": {}}
 
 
-def wants(count: int = 1) -> Json:
-    return {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "any", "count": count}}]}}
-
-
-def claim(name: str, count: int = 1, **metadata: Any) -> Json:
-    return {
-        "apiVersion": V1,
-        "kind": "ResourceClaim",
-        "metadata": {"name": name, **metadata},
-        "spec": wants(count),
-    }
+def any_claim(name: str, count: int = 1, **metadata: Any) -> Json:
+    return claim(name, "any", request="r", count=count, meta=metadata)
 
 
 def allocated(name: str, where: str, device: str) -> Json:
     result = {"request": "r", "driver": "d.example.com", "pool": where, "device": device}
     term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [where]}]}
     allocation = {"devices": {"results": [result]}, "nodeSelector": {"nodeSelectorTerms": [term]}}
-    return {**claim(name), "status": {"allocation": allocation}}
+    return {**any_claim(name), "status": {"allocation": allocation}}
 
 
-def template(name: str, count: int = 1) -> Json:
-    return {
-        "apiVersion": V1,
-        "kind": "ResourceClaimTemplate",
-        "metadata": {"name": name},
-        "spec": {"spec": wants(count)},
-    }
+def any_template(name: str, count: int = 1) -> Json:
+    return claim_template(name, "any", request="r", count=count)
 
 
-def pod(name: str, *claims: str, templates: tuple[str, ...] = (), status: Any = None, **spec: Any) -> Json:
-    entries = [{"name": each, "resourceClaimName": each} for each in claims]
-    entries += [{"name": each, "resourceClaimTemplateName": each} for each in templates]
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name},
-        "spec": {"containers": [], "resourceClaims": entries, **spec},
-        "status": status or {},
-    }
+def claiming_pod(
+    name: str, *claims: str, templates: tuple[str, ...] = (), status: Any = None, **spec: Any
+) -> Json:
+    return pod(name, claims=claims, templates=templates, status=status or {}, **{"containers": [], **spec})
 
 
 def run(allot: Allot, *objects: Json, options: tuple[str, ...] = ()) -> Ran:
@@ -95,23 +75,23 @@ def given(allot: Allot, *objects: Json, options: tuple[str, ...] = ()) -> dict[s
 
 
 def test_without_nodes_they_are_made_up_from_the_slices(allot: Allot) -> None:
-    ran = run(allot, devices("n1", "a"), claim("c"))
+    ran = run(allot, devices("n1", "a"), any_claim("c"))
     assert ran.code == 0
     assert "note: no Node given: 1 made up from the slices, without labels (n1)" in ran.out
 
 
 def test_slices_of_nodes_that_are_not_given_are_out_of_reach(allot: Allot) -> None:
-    ran = run(allot, node("n1"), devices("n2", "a"), claim("c"))
+    ran = run(allot, labelled_node("n1"), devices("n2", "a"), any_claim("c"))
     assert ran.code == 1
     assert "note: slices of nodes that are not given are out of reach: n2" in ran.out
 
 
 def test_without_any_node_the_answer_says_what_to_give(allot: Allot) -> None:
-    assert "there is no node to try; give Node objects" in run(allot, claim("c")).out
+    assert "there is no node to try; give Node objects" in run(allot, any_claim("c")).out
 
 
 def test_what_is_allocated_already_is_held(allot: Allot) -> None:
-    objects = [devices("n1", "a", "b"), allocated("old", "n1", "a"), claim("new")]
+    objects = [devices("n1", "a", "b"), allocated("old", "n1", "a"), any_claim("new")]
     assert given(allot, *objects) == {"old": ["n1/a"], "new": ["n1/b"]}
 
 
@@ -122,24 +102,28 @@ def test_a_device_that_was_promised_twice_is_noted(allot: Allot) -> None:
 
 
 def test_higher_priority_then_age_then_name_comes_first(allot: Allot) -> None:
-    old = {**claim("z"), "metadata": {"name": "z", "creationTimestamp": "2026-01-01T00:00:00Z"}}
-    new = {**claim("a"), "metadata": {"name": "a", "creationTimestamp": "2026-02-01T00:00:00Z"}}
-    urgent = pod("urgent", templates=("t",), priority=5)
-    objects = [devices("n1", "d1", "d2"), old, new, template("t"), urgent]
+    old = {**any_claim("z"), "metadata": {"name": "z", "creationTimestamp": "2026-01-01T00:00:00Z"}}
+    new = {**any_claim("a"), "metadata": {"name": "a", "creationTimestamp": "2026-02-01T00:00:00Z"}}
+    urgent = claiming_pod("urgent", templates=("t",), priority=5)
+    objects = [devices("n1", "d1", "d2"), old, new, any_template("t"), urgent]
     assert given(allot, *objects) == {"urgent-t": ["n1/d1"], "z": ["n1/d2"], "a": []}
 
 
 def test_all_claims_of_a_pod_go_to_one_node_or_none_is_placed(allot: Allot) -> None:
-    cluster = [devices("n1", "a"), devices("n2", "a", "b"), claim("x"), claim("y")]
-    assert given(allot, *cluster, pod("p", "x", "y")) == {"x": ["n2/a"], "y": ["n2/b"]}
-    ran = run(allot, devices("n1", "a"), claim("x"), claim("y"), pod("p", "x", "y"))
+    cluster = [devices("n1", "a"), devices("n2", "a", "b"), any_claim("x"), any_claim("y")]
+    assert given(allot, *cluster, claiming_pod("p", "x", "y")) == {"x": ["n2/a"], "y": ["n2/b"]}
+    ran = run(allot, devices("n1", "a"), any_claim("x"), any_claim("y"), claiming_pod("p", "x", "y"))
     assert ran.code == 1
     assert "Nothing was allocated." in ran.out
 
 
 def test_pods_that_share_a_claim_follow_it(allot: Allot) -> None:
-    objects = [devices("n1", "a"), devices("n2", "a", "b"), claim("shared"), claim("own", 2)]
-    objects += [pod("p1", "shared"), pod("p2", "shared", templates=("t",)), template("t")]
+    objects = [devices("n1", "a"), devices("n2", "a", "b"), any_claim("shared"), any_claim("own", 2)]
+    objects += [
+        claiming_pod("p1", "shared"),
+        claiming_pod("p2", "shared", templates=("t",)),
+        any_template("t"),
+    ]
     ran = run(allot, *objects)
     assert "pod default/p2: " in ran.out
     assert "n2: claim default/shared is allocated on another node" in ran.out
@@ -147,7 +131,7 @@ def test_pods_that_share_a_claim_follow_it(allot: Allot) -> None:
 
 
 def test_a_pod_with_only_allocated_claims_joins_them(allot: Allot) -> None:
-    ran = run(allot, devices("n1", "a"), allocated("c", "n1", "a"), pod("p", "c"))
+    ran = run(allot, devices("n1", "a"), allocated("c", "n1", "a"), claiming_pod("p", "c"))
     assert ran.code == 0
     assert "pod default/p joins claim default/c on n1: d.example.com/n1/a" in ran.out
 
@@ -156,9 +140,9 @@ def test_a_claim_that_was_made_for_a_pod_is_not_made_again(allot: Allot) -> None
     made = {"resourceClaimStatuses": [{"name": "t", "resourceClaimName": "p-t-x7k2"}]}
     objects = [
         devices("n1", "a", "b"),
-        template("t"),
-        claim("p-t-x7k2"),
-        pod("p", templates=("t",), status=made),
+        any_template("t"),
+        any_claim("p-t-x7k2"),
+        claiming_pod("p", templates=("t",), status=made),
     ]
     assert given(allot, *objects) == {"p-t-x7k2": ["n1/a"]}
 
@@ -186,13 +170,21 @@ def test_a_claim_that_was_made_for_a_pod_is_not_made_again(allot: Allot) -> None
     ids=["nodeName", "nodeSelector", "affinity"],
 )
 def test_a_pod_is_kept_to_the_nodes_it_may_go_to(allot: Allot, wish: Json, refusal: str) -> None:
-    objects = [node("n1", zone="a"), node("n2", zone="b"), devices("n1", "a"), devices("n2", "a"), claim("c")]
-    assert given(allot, *objects, pod("p", "c", **wish)) == {"c": ["n2/a"]}
-    assert refusal in run(allot, *objects, pod("p", "c", **wish), options=("--explain",)).out
+    objects = [
+        labelled_node("n1", zone="a"),
+        labelled_node("n2", zone="b"),
+        devices("n1", "a"),
+        devices("n2", "a"),
+        any_claim("c"),
+    ]
+    assert given(allot, *objects, claiming_pod("p", "c", **wish)) == {"c": ["n2/a"]}
+    assert refusal in run(allot, *objects, claiming_pod("p", "c", **wish), options=("--explain",)).out
 
 
 def test_a_cordoned_node_takes_no_pods(allot: Allot) -> None:
-    ran = run(allot, node("n1", cordoned=True), devices("n1", "a"), claim("c"), pod("p", "c"))
+    ran = run(
+        allot, labelled_node("n1", cordoned=True), devices("n1", "a"), any_claim("c"), claiming_pod("p", "c")
+    )
     assert "the node is cordoned" in ran.out
     assert ran.code == 1
 
@@ -202,7 +194,13 @@ def test_a_broken_affinity_is_a_reason_and_not_a_crash(allot: Allot) -> None:
     affinity = {
         "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
     }
-    ran = run(allot, node("n1"), devices("n1", "a"), claim("c"), pod("p", "c", affinity=affinity))
+    ran = run(
+        allot,
+        labelled_node("n1"),
+        devices("n1", "a"),
+        any_claim("c"),
+        claiming_pod("p", "c", affinity=affinity),
+    )
     assert "operator 'Near' is not one of" in ran.out
     assert ran.code == 1
 
@@ -210,8 +208,8 @@ def test_a_broken_affinity_is_a_reason_and_not_a_crash(allot: Allot) -> None:
 @pytest.mark.parametrize(
     ("objects", "missing"),
     [
-        ([pod("p", "gone")], "ResourceClaim default/gone"),
-        ([pod("p", templates=("gone",))], "ResourceClaimTemplate default/gone"),
+        ([claiming_pod("p", "gone")], "ResourceClaim default/gone"),
+        ([claiming_pod("p", templates=("gone",))], "ResourceClaimTemplate default/gone"),
     ],
 )
 def test_references_to_nowhere_are_told(allot: Allot, objects: list[Json], missing: str) -> None:
@@ -221,14 +219,14 @@ def test_references_to_nowhere_are_told(allot: Allot, objects: list[Json], missi
 
 
 def test_a_class_that_does_not_exist_is_told(allot: Allot) -> None:
-    lost = claim("c")
+    lost = any_claim("c")
     lost["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] = "nope"
     assert "could not retrieve device class nope" in run(allot, devices("n1", "a"), lost).out
 
 
 def test_finished_pods_and_pods_without_claims_are_left_alone(allot: Allot) -> None:
-    done = pod("done", "c", status={"phase": "Succeeded"})
-    ran = run(allot, devices("n1", "a"), pod("plain"), done)
+    done = claiming_pod("done", "c", status={"phase": "Succeeded"})
+    ran = run(allot, devices("n1", "a"), claiming_pod("plain"), done)
     assert "note: pods that ask for no devices or have finished: 2" in ran.out
     assert ran.code == 0
 
@@ -243,7 +241,7 @@ def test_taint_rules_keep_devices_from_being_given(allot: Allot) -> None:
             "taint": {"key": "example.com/bad", "effect": "NoSchedule"},
         },
     }
-    ran = run(allot, devices("n1", "a", "b"), rule, claim("c"))
+    ran = run(allot, devices("n1", "a", "b"), rule, any_claim("c"))
     assert "! a  + b" in ran.out
 
 
@@ -254,31 +252,31 @@ def test_other_kinds_are_counted_and_ignored(allot: Allot) -> None:
 
 def test_pools_that_cannot_be_used_are_shown_as_such(allot: Allot) -> None:
     half = devices("n1", "a", pool={"name": "n1", "generation": 1, "resourceSliceCount": 2})
-    ran = run(allot, half, claim("c"))
+    ran = run(allot, half, any_claim("c"))
     assert "incomplete: 1 of 2 slices" in ran.out
     assert ran.code == 1
 
 
 def test_devices_that_several_nodes_reach_are_drawn_once(allot: Allot) -> None:
     net = devices("net", "a", "b", nodeName=None, allNodes=True)
-    ran = run(allot, node("n1"), node("n2"), net, claim("c"))
+    ran = run(allot, labelled_node("n1"), labelled_node("n2"), net, any_claim("c"))
     assert ran.out.count("+ a  . b") == 1
     assert "several nodes" in ran.out
 
 
 def test_a_large_pool_is_drawn_in_bare_cells(allot: Allot) -> None:
-    ran = run(allot, devices("n1", *(f"d{n}" for n in range(120))), claim("c", 2))
+    ran = run(allot, devices("n1", *(f"d{n}" for n in range(120))), any_claim("c", 2))
     assert "++" + "." * 98 in ran.out
     assert "118 of 120 free" in ran.out
 
 
 def test_one_node_can_be_asked_about(allot: Allot) -> None:
-    cluster = [devices("n1", "a"), devices("n2", "a"), claim("c")]
+    cluster = [devices("n1", "a"), devices("n2", "a"), any_claim("c")]
     assert given(allot, *cluster, options=("--node", "n2")) == {"c": ["n2/a"]}
 
 
 def test_generated_names_do_not_collide(allot: Allot) -> None:
-    nameless = [{**claim(""), "metadata": {"generateName": "g-"}} for _ in range(2)]
+    nameless = [{**any_claim(""), "metadata": {"generateName": "g-"}} for _ in range(2)]
     text = "\n---\n".join(json.dumps(each) for each in [CLASS, devices("n1", "a", "b"), *nameless])
     ran = allot("allocate", "-f", "-", "-o", "json", stdin=text)
     assert ran.code == 0
@@ -287,7 +285,7 @@ def test_generated_names_do_not_collide(allot: Allot) -> None:
 
 
 def test_fields_that_we_do_not_know_stay_in_the_output(allot: Allot) -> None:
-    newer = {**claim("c"), "spec": {**wants(), "newField": 1}}
+    newer = {**any_claim("c"), "spec": {**any_claim("x")["spec"], "newField": 1}}
     ran = run(allot, devices("n1", "a"), newer, options=("--lenient", "-o", "json"))
     (item,) = json.loads(ran.out)["items"]
     assert item["spec"]["newField"] == 1
@@ -295,9 +293,9 @@ def test_fields_that_we_do_not_know_stay_in_the_output(allot: Allot) -> None:
 
 
 def test_reservations_are_written_for_pods_that_have_a_uid(allot: Allot) -> None:
-    running = pod("p", "c")
+    running = claiming_pod("p", "c")
     running["metadata"]["uid"] = "u-1"
-    ran = run(allot, devices("n1", "a"), claim("c"), running, options=("-o", "json"))
+    ran = run(allot, devices("n1", "a"), any_claim("c"), running, options=("-o", "json"))
     (item,) = json.loads(ran.out)["items"]
     assert item["status"]["reservedFor"] == [{"resource": "pods", "name": "p", "uid": "u-1"}]
 
@@ -333,9 +331,9 @@ def test_a_pod_may_have_claims_of_both_models(allot: Allot) -> None:
         *CARDS,
         devices("n0", "a"),
         devices("n1", "a"),
-        claim("new"),
+        any_claim("new"),
         card_claim("early"),
-        pod("p", "new", "early"),
+        claiming_pod("p", "new", "early"),
     ]
     ran = run(allot, *objects)
     assert ran.code == 0
@@ -365,29 +363,29 @@ def test_a_claim_of_the_early_model_that_is_not_shareable_has_one_user(allot: Al
         "kind": "ResourceClaimParameters",
         "name": "alone",
     }
-    ran = run(allot, *CARDS, parameters, alone, pod("p1", "c"), pod("p2", "c"))
+    ran = run(allot, *CARDS, parameters, alone, claiming_pod("p1", "c"), claiming_pod("p2", "c"))
     assert "pod default/p2: claim default/c is not shareable and pod p1 uses it" in ran.out
     assert ran.code == 1
-    ran = run(allot, *CARDS, card_claim("c"), pod("p1", "c"), pod("p2", "c"))
+    ran = run(allot, *CARDS, card_claim("c"), claiming_pod("p1", "c"), claiming_pod("p2", "c"))
     assert ran.code == 0
 
 
 def test_nodes_that_fail_alike_are_told_together(allot: Allot) -> None:
     objects = [devices(f"n{n}", "a") for n in range(7)] + [allocated(f"c{n}", f"n{n}", "a") for n in range(7)]
-    ran = run(allot, *objects, claim("late"))
+    ran = run(allot, *objects, any_claim("late"))
     assert "  n0, n1, n2, n3, n4 and 2 more: request r needs 1, 0 of 1 device fit" in ran.out
     assert "    1 in use (by default/c0; by default/c1; by default/c2 and 4 more)" in ran.out
 
 
 def test_of_many_different_failures_the_closest_are_shown(allot: Allot) -> None:
     objects = [devices(f"n{n:02}", *(f"d{d}" for d in range(n))) for n in range(1, 15)]
-    ran = run(allot, *objects, claim("huge", 30))
+    ran = run(allot, *objects, any_claim("huge", 30))
     assert "closest is n14: request r needs 30 and has 14" in ran.out
     assert "  ... and 4 nodes more; --explain shows all" in ran.out
 
 
 def test_of_a_large_cluster_only_nodes_with_something_new_are_drawn(allot: Allot) -> None:
-    ran = run(allot, *(devices(f"n{n:03}", "a") for n in range(100)), claim("c"))
+    ran = run(allot, *(devices(f"n{n:03}", "a") for n in range(100)), any_claim("c"))
     assert "  d.example.com/n000: 0 of 1 free" in ran.out
     assert "d.example.com/n001" not in ran.out
     assert "... and 99 more nodes: 99 of 99 devices free" in ran.out
@@ -402,18 +400,18 @@ def served_class(resource: str = "vendor.com/gpu") -> Json:
 
 def asking(name: str, amount: int, resource: str = "vendor.com/gpu") -> Json:
     """A pod that asks for an extended resource."""
-    asked = pod(name)
+    asked = claiming_pod(name)
     asked["spec"]["containers"] = [{"name": "c", "image": "i", "resources": {"limits": {resource: amount}}}]
     return asked
 
 
 def plugged(name: str, amount: int) -> Json:
     """A node whose device plugin offers the resource."""
-    return {**node(name), "status": {"allocatable": {"vendor.com/gpu": str(amount)}}}
+    return {**labelled_node(name), "status": {"allocatable": {"vendor.com/gpu": str(amount)}}}
 
 
 def test_extended_resources_are_served_by_a_claim_for_their_class(allot: Allot) -> None:
-    found = given(allot, node("n"), devices("n", "a", "b", "c"), served_class(), asking("p", 2))
+    found = given(allot, labelled_node("n"), devices("n", "a", "b", "c"), served_class(), asking("p", 2))
     assert len(found) == 1
     (claim_name,) = found
     assert claim_name.startswith("p-extended-resources-")
@@ -421,18 +419,18 @@ def test_extended_resources_are_served_by_a_claim_for_their_class(allot: Allot) 
 
 
 def test_a_pod_whose_extended_resources_nobody_has_does_not_fit(allot: Allot) -> None:
-    short = run(allot, node("n"), devices("n", "a"), served_class(), asking("p", 2))
+    short = run(allot, labelled_node("n"), devices("n", "a"), served_class(), asking("p", 2))
     assert short.code == 1
     assert "pod default/p: " in short.out
-    unknown = run(allot, node("n"), devices("n", "a"), asking("p", 1))
+    unknown = run(allot, labelled_node("n"), devices("n", "a"), asking("p", 1))
     assert unknown.code == 1
     assert "offers no vendor.com/gpu, and no DeviceClass has it as extendedResourceName" in unknown.out
 
 
 def test_a_class_is_asked_for_by_its_own_name_too(allot: Allot) -> None:
     name = "deviceclass.resource.kubernetes.io/any"
-    assert run(allot, node("n"), devices("n", "a"), asking("p", 1, name)).code == 0
-    assert run(allot, node("n"), devices("n", "a"), asking("p", 2, name)).code == 1
+    assert run(allot, labelled_node("n"), devices("n", "a"), asking("p", 1, name)).code == 0
+    assert run(allot, labelled_node("n"), devices("n", "a"), asking("p", 2, name)).code == 1
 
 
 def test_of_two_classes_for_one_resource_the_newer_serves_it_as_in_the_scheduler(allot: Allot) -> None:
@@ -459,8 +457,8 @@ def test_a_device_plugin_serves_before_any_class_does(allot: Allot) -> None:
 def test_extended_resources_and_claims_of_a_pod_go_to_one_node(allot: Allot) -> None:
     asked = asking("p", 1)
     asked["spec"]["resourceClaims"] = [{"name": "x", "resourceClaimName": "c"}]
-    nodes = (node("m"), devices("m", "a"), node("n"), devices("n", "b", "c"))
-    found = given(allot, *nodes, served_class(), claim("c"), asked)
+    nodes = (labelled_node("m"), devices("m", "a"), labelled_node("n"), devices("n", "b", "c"))
+    found = given(allot, *nodes, served_class(), any_claim("c"), asked)
     assert sorted(device for held in found.values() for device in held) == ["n/b", "n/c"]
 
 
@@ -493,10 +491,10 @@ def test_owners_of_pods_stand_for_their_pods(
     allot: Allot, kind: str, version: str, spec: Json, pods: int
 ) -> None:
     owner = workload(kind, version, "w", "vendor.com/gpu", **spec)
-    enough = run(allot, node("n"), devices("n", *"abc"[:pods]), served_class(), owner)
+    enough = run(allot, labelled_node("n"), devices("n", *"abc"[:pods]), served_class(), owner)
     assert enough.code == 0
     if pods:
-        short = run(allot, node("n"), devices("n", *"abc"[: pods - 1]), served_class(), owner)
+        short = run(allot, labelled_node("n"), devices("n", *"abc"[: pods - 1]), served_class(), owner)
         assert short.code == 1
         assert f"pod default/w-{pods - 1}: " in short.out
 
@@ -507,7 +505,7 @@ def test_pods_of_an_owner_that_are_there_are_not_made_again(allot: Allot) -> Non
     mine["metadata"]["ownerReferences"] = [
         {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "w", "uid": "u", "controller": True}
     ]
-    found = given(allot, node("n"), devices("n", "a", "b"), served_class(), owner, mine)
+    found = given(allot, labelled_node("n"), devices("n", "a", "b"), served_class(), owner, mine)
     assert len(found) == 2
     assert {name.split("-extended")[0] for name in found} == {"w-x7k2p", "w-0"}
 
@@ -518,7 +516,9 @@ def test_a_replica_set_of_a_deployment_that_is_there_counts_once(allot: Allot) -
     owned["metadata"]["ownerReferences"] = [
         {"apiVersion": "apps/v1", "kind": "Deployment", "name": "w", "uid": "u", "controller": True}
     ]
-    assert len(given(allot, node("n"), devices("n", "a", "b"), served_class(), deployment, owned)) == 1
+    assert (
+        len(given(allot, labelled_node("n"), devices("n", "a", "b"), served_class(), deployment, owned)) == 1
+    )
 
 
 def test_a_broken_template_of_a_workload_is_told_with_its_place(allot: Allot) -> None:
@@ -530,7 +530,7 @@ def test_a_broken_template_of_a_workload_is_told_with_its_place(allot: Allot) ->
 def test_an_unknown_field_of_a_template_is_refused_unless_one_is_lenient(allot: Allot) -> None:
     owner = workload("Deployment", "apps/v1", "w", "vendor.com/gpu")
     owner["spec"]["template"]["spec"]["newer"] = True
-    objects = (node("n"), devices("n", "a"), served_class(), owner)
+    objects = (labelled_node("n"), devices("n", "a"), served_class(), owner)
     assert "spec.template.spec.newer: unknown field" in run(allot, *objects).err
     assert run(allot, *objects, options=("--lenient",)).code == 0
 
@@ -542,9 +542,12 @@ def test_pods_of_owners_do_not_take_the_names_and_claims_of_others(allot: Allot)
     there["metadata"]["ownerReferences"] = [controller("apps/v1", "StatefulSet", "w")]
     for objects in ((owner, there), (owner, workload("Job", "batch/v1", "w", "vendor.com/gpu"))):
         pods = len(objects) if there in objects else 3
-        enough = run(allot, node("n"), devices("n", *"abc"[:pods]), served_class(), *objects)
+        enough = run(allot, labelled_node("n"), devices("n", *"abc"[:pods]), served_class(), *objects)
         assert (enough.code, f"({pods} placed)" in enough.out) == (0, True)
-        assert run(allot, node("n"), devices("n", *"abc"[: pods - 1]), served_class(), *objects).code == 1
+        assert (
+            run(allot, labelled_node("n"), devices("n", *"abc"[: pods - 1]), served_class(), *objects).code
+            == 1
+        )
 
 
 def controller(version: str, kind: str, name: str) -> Json:
@@ -554,7 +557,7 @@ def controller(version: str, kind: str, name: str) -> Json:
 def test_a_replica_set_whose_deployment_is_not_given_counts(allot: Allot) -> None:
     owned = workload("ReplicaSet", "apps/v1", "w-5d9f", "vendor.com/gpu")
     owned["metadata"]["ownerReferences"] = [controller("apps/v1", "Deployment", "w")]
-    assert run(allot, node("n"), devices("n"), served_class(), owned).code == 1
+    assert run(allot, labelled_node("n"), devices("n"), served_class(), owned).code == 1
 
 
 @pytest.mark.parametrize(
@@ -568,7 +571,7 @@ def test_a_replica_set_whose_deployment_is_not_given_counts(allot: Allot) -> Non
 )
 def test_a_job_wants_pods_only_for_what_is_left_to_do(allot: Allot, status: Json, pods: int) -> None:
     job = workload("Job", "batch/v1", "j", "vendor.com/gpu", parallelism=3, completions=4)
-    found = given(allot, node("n"), devices("n", *"abcd"), served_class(), {**job, "status": status})
+    found = given(allot, labelled_node("n"), devices("n", *"abcd"), served_class(), {**job, "status": status})
     assert len(found) == pods
 
 
@@ -577,7 +580,7 @@ def test_a_cron_job_stands_for_its_next_run_unless_one_goes_on(allot: Allot) -> 
     job["metadata"]["ownerReferences"] = [controller("batch/v1", "CronJob", "nightly")]
     cron = {**job, "kind": "CronJob", "metadata": {"name": "nightly"}}
     cron["spec"] = {"schedule": "0 3 * * *", "jobTemplate": {"spec": job["spec"]}}
-    fleet = (node("n"), devices("n", *"abcd"), served_class())
+    fleet = (labelled_node("n"), devices("n", *"abcd"), served_class())
     assert sorted(name[:9] for name in given(allot, *fleet, cron)) == ["nightly-0", "nightly-1"]
     assert {name[:10] for name in given(allot, *fleet, cron, job)} == {"nightly-29"}
     ended = {**job, "status": {"conditions": [{"type": "Complete", "status": "True"}]}}
@@ -597,12 +600,17 @@ def daemons(**spec: Any) -> Json:
 
 
 def tainted_node(name: str) -> Json:
-    return {**node(name), "spec": {"taints": [{"key": "t", "effect": "NoSchedule"}]}}
+    return {**labelled_node(name), "spec": {"taints": [{"key": "t", "effect": "NoSchedule"}]}}
 
 
 def test_a_daemon_set_wants_a_pod_on_each_node_that_it_may_run_on(allot: Allot) -> None:
     """A cordoned one too. The others are no reason to refuse it."""
-    fleet = [node("a", gpu="yes"), node("b", cordoned=True, gpu="yes"), node("c"), tainted_node("d")]
+    fleet = [
+        labelled_node("a", gpu="yes"),
+        labelled_node("b", cordoned=True, gpu="yes"),
+        labelled_node("c"),
+        tainted_node("d"),
+    ]
     served = [devices("a", "x"), devices("b", "x"), served_class()]
     chosen = daemons(nodeSelector={"gpu": "yes"})
     assert sorted(given(allot, *fleet, *served, chosen).values()) == [["a/x"], ["b/x"]]
@@ -621,7 +629,7 @@ def test_a_daemon_that_is_on_its_node_or_waits_for_it_is_not_made_again(allot: A
     waiting["spec"]["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": term}}
     for each in (there, waiting):
         each["metadata"]["ownerReferences"] = [controller("apps/v1", "DaemonSet", "agent")]
-    fleet = [node("a"), node("b"), devices("b", "x"), served_class()]
+    fleet = [labelled_node("a"), labelled_node("b"), devices("b", "x"), served_class()]
     assert list(given(allot, *fleet, there, waiting, daemons()).values()) == [["b/x"]]
 
 
@@ -629,8 +637,8 @@ def test_a_daemon_that_is_on_its_node_or_waits_for_it_is_not_made_again(allot: A
 
 
 def test_nodes_with_the_same_error_are_told_together_without_the_names_of_one(allot: Allot) -> None:
-    fleet = [each for name in "xyz" for each in (node(name), devices(name, f"{name}-0"))]
-    everything = claim("c")
+    fleet = [each for name in "xyz" for each in (labelled_node(name), devices(name, f"{name}-0"))]
+    everything = any_claim("c")
     everything["spec"]["devices"] = {
         "requests": [{"name": "r", "exactly": {"deviceClassName": "any", "allocationMode": "All"}}],
         "constraints": [{"matchAttribute": "d.example.com/none"}],
@@ -645,14 +653,14 @@ def test_nodes_with_pools_that_are_incomplete_are_told_together_and_apart_from_o
     pools = [
         devices(name, "a", pool={"name": name, "generation": 1, "resourceSliceCount": 2}) for name in "xy"
     ]
-    empty = [node(name) for name in "xyz"]
-    every = claim("c")
+    empty = [labelled_node(name) for name in "xyz"]
+    every = any_claim("c")
     every["spec"]["devices"]["requests"][0]["exactly"] = {"deviceClassName": "any", "allocationMode": "All"}
     ran = run(allot, *empty, *pools, every)
     assert (
         "x, y: claim default/c, request r: asks for all devices, but a resource pool is currently" in ran.out
     )
-    few = run(allot, *empty, *pools, claim("c"))
+    few = run(allot, *empty, *pools, any_claim("c"))
     assert "x, y: request r needs 1" in few.out
     assert "x, y: pool of devices is incomplete (1 of 2 slices)" in few.out
     assert "z: request r needs 1" in few.out

@@ -11,7 +11,17 @@ from allotment.api.codec import to_builtins
 from allotment.controllers import names, suite
 from tests.autoscaler import build
 from tests.checkout import CHECKOUT
-from tests.cli.served import Served, component, gpu_class, gpus, interrupted, pod, said, served, template
+from tests.cli.served import (
+    Served,
+    component,
+    gpu_class,
+    gpu_pod,
+    gpu_template,
+    gpus,
+    interrupted,
+    said,
+    served,
+)
 from tests.command_line import Allot
 
 __all__ = ["served"]  # a fixture
@@ -24,7 +34,7 @@ def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_alone_they_make_claims_and_serve_their_numbers(served: Served) -> None:
-    served.create(gpu_class(), template("one"), pod("p", "nobody", resourceClaimTemplateName="one"))
+    served.create(gpu_class(), gpu_template("one"), gpu_pod("p", "nobody", resourceClaimTemplateName="one"))
     kubeconfig = served.kubeconfig("allotment:controllers")
     with component("controllers", "--kubeconfig", kubeconfig, "--metrics-port", "0") as process:
         assert (

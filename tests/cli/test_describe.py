@@ -9,7 +9,16 @@ import pytest
 import yaml
 
 from tests.command_line import Allot, Ran, same_as_golden
-from tests.insight.fleet import HEALTHY, WRONG, Json, claim, node, pool_counts, slice_of, written
+from tests.insight.fleet import (
+    HEALTHY,
+    WRONG,
+    Json,
+    pool_counts,
+    reporting_node,
+    slice_of,
+    team_claim,
+    written,
+)
 
 AGE = re.compile(r"\(\d+d ago\)")
 
@@ -64,7 +73,7 @@ def test_what_is_not_there(allot: Allot, arguments: tuple[str, ...], words: str)
 
 
 def test_claims_of_one_name_in_two_namespaces(allot: Allot) -> None:
-    objects = (slice_of("n", "a"), claim("c", namespace="x"), claim("c", namespace="y"))
+    objects = (slice_of("n", "a"), team_claim("c", namespace="x"), team_claim("c", namespace="y"))
     ran = describe(allot, "claim", "c", objects=objects)
     assert (ran.code, "in several namespaces: x, y" in ran.err) == (1, True)
     assert "Namespace:   y" in describe(allot, "claim", "c", "-n", "y", objects=objects).out
@@ -83,7 +92,7 @@ def test_a_pool_goes_by_the_name_of_its_object(allot: Allot) -> None:
 
 
 def test_a_node_without_devices(allot: Allot) -> None:
-    ran = describe(allot, "node", "bare", objects=(node("bare"), slice_of("n", "a")))
+    ran = describe(allot, "node", "bare", objects=(reporting_node("bare"), slice_of("n", "a")))
     assert ran.code == 0
     assert "DRA Resources: <none>" in ran.out
 
@@ -93,9 +102,9 @@ def test_what_states_a_claim_has(allot: Allot) -> None:
         ran = describe(allot, "claim", "c", "-o", "json", objects=(slice_of("node-1", "a"), obj))
         return str(json.loads(ran.out)["state"])
 
-    assert state(claim("c")) == "Pending"
-    assert state(claim("c", "a")) == "Allocated"
-    assert state(claim("c", "a", users=("p",))) == "InUse"
-    leaving = claim("c", "a", users=("p",))
+    assert state(team_claim("c")) == "Pending"
+    assert state(team_claim("c", "a")) == "Allocated"
+    assert state(team_claim("c", "a", users=("p",))) == "InUse"
+    leaving = team_claim("c", "a", users=("p",))
     leaving["metadata"]["deletionTimestamp"] = "2026-01-02T00:00:00Z"
     assert state(leaving) == "Deleting"

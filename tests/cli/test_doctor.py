@@ -11,7 +11,17 @@ import yaml
 from allotment.api.claim_marks import STANDS_IN_FOR
 from allotment.insight.findings import KINDS
 from tests.command_line import Allot, Ran, same_as_golden
-from tests.insight.fleet import HEALTHY, OLD, WRONG, Json, claim, node, pod, slice_of, written
+from tests.insight.fleet import (
+    HEALTHY,
+    OLD,
+    WRONG,
+    Json,
+    reporting_node,
+    running_pod,
+    slice_of,
+    team_claim,
+    written,
+)
 
 
 def doctor(allot: Allot, *options: str, objects: tuple[Json, ...] = (*HEALTHY, *WRONG)) -> Ran:
@@ -52,7 +62,7 @@ def allocated_at(obj: Json, when: str) -> Json:
 
 def runs(*claims: str, phase: str = "Running", made: str = "") -> Json:
     """Pod ``p`` on a node with these claims, and one that was made for it."""
-    obj = pod("p", phase=phase)
+    obj = running_pod("p", phase=phase)
     entries = [{"name": each, "resourceClaimName": each} for each in claims]
     if made:
         obj["status"]["resourceClaimStatuses"] = [{"name": "made", "resourceClaimName": made}]
@@ -63,7 +73,7 @@ def runs(*claims: str, phase: str = "Running", made: str = "") -> Json:
 
 def stand_in(name: str) -> Json:
     """The claim that keeps the devices of one that was removed for pod ``p``."""
-    obj = claim(f"{name}-held", "gpu-0", users=("p",))
+    obj = team_claim(f"{name}-held", "gpu-0", users=("p",))
     obj["metadata"]["annotations"] = {STANDS_IN_FOR: name}
     return obj
 
@@ -80,42 +90,48 @@ JUST_NOW = "2999-12-31T00:00:00Z"  # however long ago this file was read
 @pytest.mark.parametrize(
     ("objects", "found"),
     [
-        ((GPUS, claim("c", "gpu-0")), ["Unreserved"]),
-        ((GPUS, claim("c")), []),  # waits, and holds nothing
+        ((GPUS, team_claim("c", "gpu-0")), ["Unreserved"]),
+        ((GPUS, team_claim("c")), []),  # waits, and holds nothing
         (
-            (GPUS, dated(claim("c", "gpu-0"), creationTimestamp=JUST_NOW)),
+            (GPUS, dated(team_claim("c", "gpu-0"), creationTimestamp=JUST_NOW)),
             [],
         ),  # a reservation may be on its way
-        ((GPUS, allocated_at(claim("c", "gpu-0"), JUST_NOW)), []),
-        ((GPUS, allocated_at(claim("c", "gpu-0"), OLD)), ["Unreserved"]),
-        ((GPUS, claim("c", "gpu-0", users=("p",)), pod("other")), ["UsersGone"]),
-        ((GPUS, claim("c", "gpu-0", users=("p",)), pod("p", phase="Failed")), ["UsersGone"]),
-        ((GPUS, claim("c", "gpu-0", users=("p", "q")), pod("q")), []),
-        ((GPUS, claim("c", "gpu-0", users=("p",))), []),  # no pods were given: nothing is known of them
-        ((GPUS, dated(claim("c", "gpu-0"), deletionTimestamp=OLD)), ["DeletionStuck"]),
-        ((GPUS, dated(claim("c", "gpu-0", users=("p",)), deletionTimestamp=OLD)), []),  # until its users end
+        ((GPUS, allocated_at(team_claim("c", "gpu-0"), JUST_NOW)), []),
+        ((GPUS, allocated_at(team_claim("c", "gpu-0"), OLD)), ["Unreserved"]),
+        ((GPUS, team_claim("c", "gpu-0", users=("p",)), running_pod("other")), ["UsersGone"]),
+        ((GPUS, team_claim("c", "gpu-0", users=("p",)), running_pod("p", phase="Failed")), ["UsersGone"]),
+        ((GPUS, team_claim("c", "gpu-0", users=("p", "q")), running_pod("q")), []),
+        ((GPUS, team_claim("c", "gpu-0", users=("p",))), []),  # no pods were given: nothing is known of them
+        ((GPUS, dated(team_claim("c", "gpu-0"), deletionTimestamp=OLD)), ["DeletionStuck"]),
+        (
+            (GPUS, dated(team_claim("c", "gpu-0", users=("p",)), deletionTimestamp=OLD)),
+            [],
+        ),  # until its users end
         ((GPUS, runs("c")), ["ClaimGone"]),
         ((GPUS, runs(made="p-made")), ["ClaimGone"]),
-        ((GPUS, runs("c"), claim("c", "gpu-0", users=("p",))), []),
-        ((GPUS, runs("c"), claim("c")), ["ClaimGone"]),  # made anew
+        ((GPUS, runs("c"), team_claim("c", "gpu-0", users=("p",))), []),
+        ((GPUS, runs("c"), team_claim("c")), ["ClaimGone"]),  # made anew
         ((GPUS, runs("c"), stand_in("c")), ["ClaimGone"]),
         ((GPUS, runs("c", phase="Pending")), []),  # its kubelet waits
         ((GPUS, runs("c", phase="Succeeded")), []),
-        ((GPUS, claim("c", "gpu-7", users=("p",))), ["DeviceVanished"]),
-        ((GPUS, claim("c", "a", pool="gone", users=("p",))), ["DeviceVanished"]),
-        ((GPUS, claim("c", "a", driver="other", users=("p",))), ["DriverGone"]),
-        ((GPUS, claim("c", "gpu-0", users=("p",)), claim("d", "gpu-0", users=("p",))), ["PromisedTwice"]),
+        ((GPUS, team_claim("c", "gpu-7", users=("p",))), ["DeviceVanished"]),
+        ((GPUS, team_claim("c", "a", pool="gone", users=("p",))), ["DeviceVanished"]),
+        ((GPUS, team_claim("c", "a", driver="other", users=("p",))), ["DriverGone"]),
+        (
+            (GPUS, team_claim("c", "gpu-0", users=("p",)), team_claim("d", "gpu-0", users=("p",))),
+            ["PromisedTwice"],
+        ),
         ((slice_of("n", "a", count=2),), ["PoolIncomplete"]),
         (
             (GPUS, {**slice_of("node-1", "gpu-9", generation=0), "metadata": {"name": "s"}}),
             ["StaleGeneration"],
         ),
-        ((GPUS, node("node-1")), []),
-        ((GPUS, node("node-2")), ["NodeGone"]),
-        ((GPUS, node("node-1", ready="Unknown")), ["NodeNotReady"]),
-        ((slice_of("n", "a", owner="uid-n"), node("n")), []),
-        ((slice_of("n", "a", owner="uid-before"), node("n")), ["NodeGone"]),
-        ((slice_of("fabric", "a", node=""), node("n")), []),  # for all nodes
+        ((GPUS, reporting_node("node-1")), []),
+        ((GPUS, reporting_node("node-2")), ["NodeGone"]),
+        ((GPUS, reporting_node("node-1", ready="Unknown")), ["NodeNotReady"]),
+        ((slice_of("n", "a", owner="uid-n"), reporting_node("n")), []),
+        ((slice_of("n", "a", owner="uid-before"), reporting_node("n")), ["NodeGone"]),
+        ((slice_of("fabric", "a", node=""), reporting_node("n")), []),  # for all nodes
     ],
 )
 def test_what_is_found(allot: Allot, objects: tuple[Json, ...], found: list[str]) -> None:
@@ -132,13 +148,13 @@ def test_what_is_wrong_is_told_by_kind_with_a_next_step(allot: Allot) -> None:
 
 
 def test_claims_of_one_namespace(allot: Allot) -> None:
-    objects = (GPUS, claim("c", "gpu-0", namespace="x"), claim("c", "gpu-1", namespace="y"))
+    objects = (GPUS, team_claim("c", "gpu-0", namespace="x"), team_claim("c", "gpu-1", namespace="y"))
     found = json.loads(doctor(allot, "-n", "x", "-o", "json", objects=objects).out)["findings"]
     assert [each["namespace"] for each in found] == ["x"]
 
 
 def test_what_is_wrong_elsewhere_is_not_said_to_be_well(allot: Allot) -> None:
-    objects = (GPUS, claim("c", "gpu-0", namespace="x"), claim("free", namespace="y"))
+    objects = (GPUS, team_claim("c", "gpu-0", namespace="x"), team_claim("free", namespace="y"))
     assert kinds(doctor(allot, "-o", "json", objects=objects))
     ran = doctor(allot, "-n", "y", "-n", "z", objects=objects)
     assert (ran.code, ran.out) == (0, "Nothing is wrong with 1 pool and 1 claim of namespaces y, z.\n")
@@ -146,7 +162,7 @@ def test_what_is_wrong_elsewhere_is_not_said_to_be_well(allot: Allot) -> None:
 
 def test_many_findings_are_cut_short(allot: Allot) -> None:
     names = [f"gpu-{number}" for number in range(30)]
-    objects = (slice_of("node-1", *names), *(claim(f"c-{name}", name) for name in names))
+    objects = (slice_of("node-1", *names), *(team_claim(f"c-{name}", name) for name in names))
     ran = doctor(allot, objects=objects)
     assert "Unreserved (30)" in ran.out
     assert "... and 10 more; -o wide shows all" in ran.out

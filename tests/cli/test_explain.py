@@ -24,7 +24,7 @@ from allotment.insight.explain.document import explanation_document
 from allotment.insight.explain.explanation import Outlook
 from allotment.insight.explain.pod import told_of_pod
 from allotment.insight.snapshot import Snapshot
-from tests.cli.test_fit import template
+from tests.cli.test_fit import gpu_template
 from tests.command_line import Allot, Ran, same_as_golden
 from tests.insight.fleet import (
     GPU,
@@ -32,12 +32,12 @@ from tests.insight.fleet import (
     OLD,
     WRONG,
     Json,
-    claim,
     gpu_class,
-    node,
-    pod,
     pool_counts,
+    reporting_node,
+    running_pod,
     slice_of,
+    team_claim,
     written,
 )
 
@@ -46,7 +46,7 @@ AMOUNTS = {"cpu": "8", "memory": "32Gi", "pods": "110"}
 
 def machine(name: str, **labels: str) -> Json:
     """A node that says how much it has."""
-    made = node(name)
+    made = reporting_node(name)
     return {
         **made,
         "metadata": {**made["metadata"], "labels": labels},
@@ -61,7 +61,7 @@ def gpus(name: str, count: int = 4) -> Json:
 
 def waiting(name: str, *claims: str, says: str = "", template: str = "", cpu: str = "", **spec: Any) -> Json:
     """A pod without a node, with these claims or one from a template."""
-    made = pod(name, phase="Pending")
+    made = running_pod(name, phase="Pending")
     entries = [{"name": each, "resourceClaimName": each} for each in claims]
     if template:
         entries.append({"name": "gpu", "resourceClaimTemplateName": template})
@@ -76,7 +76,7 @@ def waiting(name: str, *claims: str, says: str = "", template: str = "", cpu: st
 
 def matched(name: str, count: int) -> Json:
     """A claim whose devices must be of one numa node."""
-    made = claim(name, count=count)
+    made = team_claim(name, count=count)
     made["spec"]["devices"]["constraints"] = [{"matchAttribute": f"{GPU}/numa"}]
     return made
 
@@ -87,11 +87,11 @@ FLEET = (
     *(gpus(f"node-{n}") for n in range(1, 4)),
     slice_of("node-4", {"name": "gpu-0", "taints": [{"key": "hot", "effect": "NoSchedule", "timeAdded": OLD}]}),
     {**machine("node-5"), "spec": {"unschedulable": True}},
-    *(claim(f"train-{n}", "gpu-0", pool=f"node-{n}", users=(f"train-{n}",)) for n in range(1, 4)),
-    *({**pod(f"train-{n}"), "spec": {"containers": [], "nodeName": f"node-{n}",
+    *(team_claim(f"train-{n}", "gpu-0", pool=f"node-{n}", users=(f"train-{n}",)) for n in range(1, 4)),
+    *({**running_pod(f"train-{n}"), "spec": {"containers": [], "nodeName": f"node-{n}",
         "resourceClaims": [{"name": "gpu", "resourceClaimName": f"train-{n}"}]}} for n in range(1, 4)),
     matched("pair", 3),
-    claim("one"),
+    team_claim("one"),
     waiting("wide", "pair", says="0/5 nodes: a scheduler said so"),
 )  # fmt: skip
 
@@ -154,7 +154,7 @@ WAITS = {
 @pytest.mark.parametrize("name", WAITS)
 def test_what_is_not_a_matter_of_devices_is_told_as_the_scheduler_does(allot: Allot, name: str) -> None:
     asked, state, reason = WAITS[name]
-    strange = claim("strange")
+    strange = team_claim("strange")
     strange["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] = "none"
     ran = explain(allot, "pod", "p", "-o", "json", objects=(*ONE, strange, asked))
     told = document(ran)
@@ -165,7 +165,7 @@ def test_what_is_not_a_matter_of_devices_is_told_as_the_scheduler_does(allot: Al
 
 
 def selecting(name: str, expression: str, of_class: str = "gpu") -> Json:
-    made = claim(name)
+    made = team_claim(name)
     exactly = made["spec"]["devices"]["requests"][0]["exactly"]
     exactly |= {"deviceClassName": of_class, "selectors": [{"cel": {"expression": expression}}]}
     return made
@@ -344,13 +344,13 @@ def test_a_claim_that_is_misspelt_or_elsewhere(allot: Allot, name: str, namespac
 
 
 def test_a_template_that_is_misspelt(allot: Allot) -> None:
-    there = {**template("large", 1), "metadata": {"name": "large", "namespace": "team-a"}}
+    there = {**gpu_template("large", 1), "metadata": {"name": "large", "namespace": "team-a"}}
     ran = explain(allot, "pod", "p", objects=(*ONE, there, waiting("p", template="larg")))
     assert "there is no ResourceClaimTemplate team-a/larg; did you mean large?" in ran.out
 
 
 def test_a_claim_that_is_to_be_made_is_explained_as_if_it_were(allot: Allot) -> None:
-    made = {**template("t", 2), "metadata": {"name": "t", "namespace": "team-a"}}
+    made = {**gpu_template("t", 2), "metadata": {"name": "t", "namespace": "team-a"}}
     ran = explain(allot, "pod", "p", "-o", "json", objects=(*ONE, made, waiting("p", template="t")))
     assert ran.code == 1
     assert words(ran) == ["with count ≤ 1 (request gpu asks for 2)"]
@@ -360,11 +360,11 @@ def test_a_claim_that_is_to_be_made_is_explained_as_if_it_were(allot: Allot) -> 
 def test_manifests_without_uids(allot: Allot) -> None:
     bare = waiting("p", "c")
     del bare["metadata"]["uid"]
-    assert explain(allot, "pod", "p", objects=(*ONE, claim("c"), bare)).code == 0
+    assert explain(allot, "pod", "p", objects=(*ONE, team_claim("c"), bare)).code == 0
 
 
 def test_claims_of_one_pod_have_to_fit_together(allot: Allot) -> None:
-    objects = (*ONE, claim("a"), claim("b"), waiting("p", "a", "b"))
+    objects = (*ONE, team_claim("a"), team_claim("b"), waiting("p", "a", "b"))
     ran = explain(allot, "pod", "p", objects=objects)
     assert ran.code == 1
     assert "team-a/p does not fit: 0/1 nodes" in ran.out
@@ -386,8 +386,8 @@ def test_a_change_that_something_else_undoes_is_not_offered(allot: Allot) -> Non
     """Releasing the claim would free a device, on a node that is too small."""
     small = {**machine("m"), "status": {"allocatable": {**AMOUNTS, "cpu": "1"}}}
     objects = (
-        *ONE, small, gpus("m", 1), claim("x", "gpu-0", pool="m"), claim("y", "gpu-0", pool="n"),
-        claim("c"), waiting("p", "c", cpu="2"),
+        *ONE, small, gpus("m", 1), team_claim("x", "gpu-0", pool="m"), team_claim("y", "gpu-0", pool="n"),
+        team_claim("c"), waiting("p", "c", cpu="2"),
     )  # fmt: skip
     assert words(explain(allot, "pod", "p", "-o", "json", objects=objects)) == [
         "if claim team-a/y is released"
@@ -413,7 +413,7 @@ def test_pods_that_wait_for_nothing(allot: Allot, change: Json, state: str, reas
 
 
 def test_what_is_wrong_with_a_placed_pods_claims(allot: Allot) -> None:
-    placed = {**pod("train-0"), "spec": {"containers": [], "nodeName": "node-1",
+    placed = {**running_pod("train-0"), "spec": {"containers": [], "nodeName": "node-1",
         "resourceClaims": [{"name": "a", "resourceClaimName": "lost"}]}}  # fmt: skip
     others = tuple(each for each in (*HEALTHY, *WRONG) if each["metadata"]["name"] != "train-0")
     ran = explain(allot, "pod", "train-0", objects=(*others, placed))
@@ -423,7 +423,7 @@ def test_what_is_wrong_with_a_placed_pods_claims(allot: Allot) -> None:
 
 
 def test_a_running_pod_whose_claim_was_removed(allot: Allot) -> None:
-    runs = {**pod("p"), "spec": {"containers": [], "nodeName": "node-1",
+    runs = {**running_pod("p"), "spec": {"containers": [], "nodeName": "node-1",
         "resourceClaims": [{"name": "a", "resourceClaimName": "gone"}]}}  # fmt: skip
     ran = explain(allot, "pod", "p", objects=(*HEALTHY, runs))
     assert ran.code == 1
@@ -433,7 +433,7 @@ def test_a_running_pod_whose_claim_was_removed(allot: Allot) -> None:
 def test_another_schedulers_pod(allot: Allot) -> None:
     other = waiting("other", says="0/1 nodes: none", schedulerName="volcano")  # which shows that there is one
     mine = waiting("p", "c", schedulerName="volcano")
-    ran = explain(allot, "pod", "p", objects=(*ONE, claim("c"), mine, other))
+    ran = explain(allot, "pod", "p", objects=(*ONE, team_claim("c"), mine, other))
     assert ran.code == 0
     assert "note: the pod is for scheduler volcano: told is what Allotment's own would say" in ran.err
 
@@ -442,7 +442,7 @@ def test_without_nodes_those_in_slices_are_taken(allot: Allot) -> None:
     objects = (
         gpu_class(),
         gpus("n", 1),
-        claim("c"),
+        team_claim("c"),
         waiting("p", "c", cpu="4", nodeSelector={"disk": "ssd"}),
     )
     ran = explain(allot, "pod", "p", "-o", "json", objects=objects)
@@ -455,7 +455,7 @@ def test_without_nodes_those_in_slices_are_taken(allot: Allot) -> None:
 
 
 def test_a_cluster_without_nodes_says_so() -> None:
-    seen = seen_of(gpu_class(), gpus("n", 1), claim("c"), counts=())
+    seen = seen_of(gpu_class(), gpus("n", 1), team_claim("c"), counts=())
     seen.objects[Node] = []
     told = told_of_claim(seen.claims[0], seen, datetime(2026, 1, 2, tzinfo=UTC), lambda: True)
     assert (told.state, told.reason) == (Outlook.NOWHERE, "0/0 nodes: there are none in the cluster")
@@ -465,7 +465,7 @@ def test_a_cluster_without_nodes_says_so() -> None:
     ("kind", "plural"), [(ResourceSlice, "resourceslices"), (DeviceClass, "deviceclasses")]
 )
 def test_what_must_be_seen(kind: type[ApiStruct], plural: str) -> None:
-    seen = seen_of(gpu_class(), machine("n"), gpus("n", 1), claim("c"), counts=())
+    seen = seen_of(gpu_class(), machine("n"), gpus("n", 1), team_claim("c"), counts=())
     seen.objects[ResourcePool] = [decode(ResourcePool, pool_counts("n", 1, 0, 1))]
     del seen.objects[kind]
     seen.denied[kind] = plural
@@ -482,7 +482,7 @@ def test_what_must_be_seen(kind: type[ApiStruct], plural: str) -> None:
 )
 def test_gangs_are_placed_as_a_whole(least: int, state: Outlook, words: str) -> None:
     """Of two pods of the gang, one finds the only device."""
-    seen = seen_of(gpu_class(), machine("n"), gpus("n", 1), claim("a"), claim("b"), counts=())
+    seen = seen_of(gpu_class(), machine("n"), gpus("n", 1), team_claim("a"), team_claim("b"), counts=())
     seen.namespaces = None
     group = {
         "metadata": {"name": "g", "namespace": "team-a"},
@@ -595,8 +595,8 @@ def test_a_large_cluster_is_folded_and_bounded(allot: Allot, tmp_path: Path) -> 
         gpu_class(),
         *map(machine, names),
         *(gpus(name, 2) for name in names),
-        *(claim(f"c-{name}", "gpu-0", pool=name) for name in names),
-        claim("two", count=2),
+        *(team_claim(f"c-{name}", "gpu-0", pool=name) for name in names),
+        team_claim("two", count=2),
         waiting("p", "two"),
     )
     file = tmp_path / "large.json"
@@ -654,8 +654,8 @@ def test_hidden_claims_are_counted_and_never_named(
     hidden: tuple[int | None, int] | None,
     offered: list[str],
 ) -> None:
-    mine = claim("mine", "gpu-0", pool="n")
-    seen = seen_of(gpu_class(), machine("n"), gpus("n", 3), mine, claim("c", count=asked), counts=counts)
+    mine = team_claim("mine", "gpu-0", pool="n")
+    seen = seen_of(gpu_class(), machine("n"), gpus("n", 3), mine, team_claim("c", count=asked), counts=counts)
     wanted = next(each for each in seen.claims if each.metadata.name == "c")
     told = told_of_claim(wanted, seen, datetime(2026, 1, 2, tzinfo=UTC), lambda: True)
     assert told.state is state
@@ -667,14 +667,14 @@ def test_hidden_claims_are_counted_and_never_named(
 def test_of_a_shared_device_something_may_be_left_whoever_holds_the_rest() -> None:
     nic = {"name": "nic", "allowMultipleAllocations": True, "capacity": {"memory": {"value": "80Gi"}}}
     seen = seen_of(
-        gpu_class(), machine("n"), slice_of("n", nic), claim("c"), counts=(pool_counts("n", 1, 1, 0),)
+        gpu_class(), machine("n"), slice_of("n", nic), team_claim("c"), counts=(pool_counts("n", 1, 1, 0),)
     )
     told = told_of_claim(seen.claims[0], seen, datetime(2026, 1, 2, tzinfo=UTC), lambda: True)
     assert (told.state, told.certain) == (Outlook.MAY_FIT, False)
 
 
 def test_names_cannot_command_the_terminal(allot: Allot) -> None:
-    loud = claim("c")
+    loud = team_claim("c")
     loud["spec"]["devices"]["requests"][0]["exactly"]["selectors"] = [
         {"cel": {"expression": 'device.driver == "\x1b[31m"'}}
     ]

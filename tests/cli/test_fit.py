@@ -17,18 +17,23 @@ from allotment.insight.errors import NoAnswer
 from allotment.insight.fit import Fit, Shapes, how_many
 from allotment.insight.snapshot import Snapshot
 from allotment.usage.remaining import Fits, Remaining
+from tests.builders.plain import claim_template
 from tests.command_line import Allot, Ran, same_as_golden
-from tests.insight.fleet import GPU, HEALTHY, V1, WRONG, Json, claim, gpu_class, node, slice_of, written
+from tests.insight.fleet import (
+    GPU,
+    HEALTHY,
+    WRONG,
+    Json,
+    gpu_class,
+    reporting_node,
+    slice_of,
+    team_claim,
+    written,
+)
 
 
-def template(name: str, count: int) -> Json:
-    spec = claim("x", count=count)["spec"]
-    return {
-        "apiVersion": V1,
-        "kind": "ResourceClaimTemplate",
-        "metadata": {"name": name},
-        "spec": {"spec": spec},
-    }
+def gpu_template(name: str, count: int) -> Json:
+    return claim_template(name, "gpu", allocationMode="ExactCount", count=count)
 
 
 def fit(allot: Allot, tmp_path: Path, shapes: str, *options: str, objects: tuple[Json, ...]) -> Ran:
@@ -43,7 +48,7 @@ def answer(ran: Ran) -> Any:
 
 @pytest.mark.parametrize("form", ["table", "wide", "json"])
 def test_every_format(allot: Allot, tmp_path: Path, form: str) -> None:
-    shapes = written(claim("one"), template("pair", 2))
+    shapes = written(team_claim("one"), gpu_template("pair", 2))
     ran = fit(allot, tmp_path, shapes, "-o", form, objects=(*HEALTHY, *WRONG))
     assert (ran.code, ran.err) == (1, "")  # no pair fits
     same_as_golden(f"fit-{form}.txt", ran.out)
@@ -51,7 +56,7 @@ def test_every_format(allot: Allot, tmp_path: Path, form: str) -> None:
 
 def test_yaml_says_the_same_as_json(allot: Allot, tmp_path: Path) -> None:
     said = [
-        fit(allot, tmp_path, written(claim("one")), "-o", form, objects=HEALTHY).out
+        fit(allot, tmp_path, written(team_claim("one")), "-o", form, objects=HEALTHY).out
         for form in ("json", "yaml")
     ]
     assert json.loads(said[0]) == yaml.safe_load(said[1])
@@ -59,17 +64,22 @@ def test_yaml_says_the_same_as_json(allot: Allot, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("count", "number", "code"), [(1, 3, 0), (2, 1, 0), (3, 1, 0), (4, 0, 1)])
 def test_numbers_and_exit_codes(allot: Allot, tmp_path: Path, count: int, number: int, code: int) -> None:
-    objects = (node("n"), slice_of("n", "a", "b", "c", "d"), gpu_class(), claim("taken", "d", pool="n"))
-    ran = fit(allot, tmp_path, written(claim("c", count=count)), "-o", "json", objects=objects)
+    objects = (
+        reporting_node("n"),
+        slice_of("n", "a", "b", "c", "d"),
+        gpu_class(),
+        team_claim("taken", "d", pool="n"),
+    )
+    ran = fit(allot, tmp_path, written(team_claim("c", count=count)), "-o", "json", objects=objects)
     assert ran.code == code
     assert answer(ran)["cluster"] == {"moreFit": number, "bound": "exact"}
     assert answer(ran)["pools"] == [{"driver": GPU, "pool": "n", "moreFit": number, "bound": "exact"}]
 
 
 def test_cordoned_nodes_are_left_out(allot: Allot, tmp_path: Path) -> None:
-    cordoned = {**node("n"), "spec": {"unschedulable": True}}
-    objects = (cordoned, node("m"), slice_of("n", "a"), slice_of("m", "a"), gpu_class())
-    ran = fit(allot, tmp_path, written(claim("c")), objects=objects)
+    cordoned = {**reporting_node("n"), "spec": {"unschedulable": True}}
+    objects = (cordoned, reporting_node("m"), slice_of("n", "a"), slice_of("m", "a"), gpu_class())
+    ran = fit(allot, tmp_path, written(team_claim("c")), objects=objects)
     assert "1 more fits in the cluster" in ran.out
     assert "note: cordoned nodes are left out: 1" in ran.err
 
@@ -93,14 +103,14 @@ def test_what_must_be_seen(kind: type[ApiStruct], words: str) -> None:
 
 
 def test_without_nodes_those_in_slices_are_taken(allot: Allot, tmp_path: Path) -> None:
-    ran = fit(allot, tmp_path, written(claim("c")), objects=(slice_of("n", "a"), gpu_class()))
+    ran = fit(allot, tmp_path, written(team_claim("c")), objects=(slice_of("n", "a"), gpu_class()))
     assert (ran.code, "no nodes are seen: 1 are taken from the slices" in ran.err) == (0, True)
 
 
 def test_a_class_may_come_with_the_claim(allot: Allot, tmp_path: Path) -> None:
-    objects = (node("n"), slice_of("n", "a"))
-    assert fit(allot, tmp_path, written(claim("c"), gpu_class()), objects=objects).code == 0
-    ran = fit(allot, tmp_path, written(claim("c")), objects=objects)
+    objects = (reporting_node("n"), slice_of("n", "a"))
+    assert fit(allot, tmp_path, written(team_claim("c"), gpu_class()), objects=objects).code == 0
+    ran = fit(allot, tmp_path, written(team_claim("c")), objects=objects)
     assert ran.code == 1
     assert "no more fit in the cluster: " in ran.out
     assert "device class gpu" in ran.out

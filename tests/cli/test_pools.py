@@ -15,7 +15,7 @@ from allotment.cli.render.usage_table import bar
 from allotment.usage.summary import Summary
 from tests.checkout import CHECKOUT
 from tests.command_line import Allot, Ran, same_as_golden
-from tests.insight.fleet import HEALTHY, WRONG, Json, claim, slice_of, written
+from tests.insight.fleet import HEALTHY, WRONG, Json, slice_of, team_claim, written
 
 
 def pools(allot: Allot, *options: str, objects: tuple[Json, ...] = (*HEALTHY, *WRONG)) -> Ran:
@@ -79,7 +79,7 @@ def test_the_semantic_of_kep_4381(allot: Allot) -> None:
 @pytest.mark.parametrize(
     ("stdin", "words"),
     [
-        (written(claim("c")), "have no ResourceSlices\nsave them with: kubectl get resourceslices"),
+        (written(team_claim("c")), "have no ResourceSlices\nsave them with: kubectl get resourceslices"),
         ("kind: [", "stdin:"),
     ],
     ids=["no slices", "no yaml"],

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.served import Served, claim, component, gpu_class, gpus, interrupted, pod, said, served
+from tests.cli.served import Served, component, gpu_claim, gpu_class, gpu_pod, gpus, interrupted, said, served
 from tests.cli.test_up import ask
 from tests.command_line import Allot, same_as_golden
 
@@ -29,8 +29,8 @@ def cluster(served: Served) -> Served:
     """A node with two devices; three pods that want one for the scheduler ``rehearsed``, one for ``alone``."""
     served.create(gpu_class(), *gpus("ada", 2))
     for name in ("first", "second", "third"):
-        served.create(claim(name), pod(name, "rehearsed", resourceClaimName=name))
-    served.create(claim("only"), pod("only", "alone", resourceClaimName="only"))
+        served.create(gpu_claim(name), gpu_pod(name, "rehearsed", resourceClaimName=name))
+    served.create(gpu_claim("only"), gpu_pod("only", "alone", resourceClaimName="only"))
     return served
 
 

@@ -28,7 +28,17 @@ from allotment.usage.rollup import PoolOnNode, by_node, in_cluster
 from allotment.usage.summary import DeviceState, Summary, count
 from tests.cli.test_explain import FLEET, waiting
 from tests.command_line import Allot, Ran, same_as_golden
-from tests.insight.fleet import GPU, HEALTHY, WRONG, Json, claim, gpu_class, node, slice_of, written
+from tests.insight.fleet import (
+    GPU,
+    HEALTHY,
+    WRONG,
+    Json,
+    gpu_class,
+    reporting_node,
+    slice_of,
+    team_claim,
+    written,
+)
 
 NOW = datetime(2026, 11, 16, 14, 2, 11, tzinfo=UTC)
 SETTING = Setting("https://cluster.example.com", NOW)
@@ -391,7 +401,7 @@ TEMPLATE: Json = {
     "apiVersion": "resource.k8s.io/v1",
     "kind": "ResourceClaimTemplate",
     "metadata": {"name": "pair", "namespace": "team-a"},
-    "spec": {"spec": claim("any", count=2)["spec"]},
+    "spec": {"spec": team_claim("any", count=2)["spec"]},
 }
 
 
@@ -406,7 +416,7 @@ TEMPLATE: Json = {
     ids=["from a template", "without its template", "without its claim", "no claims"],
 )
 def test_pods_of_other_kinds(allot: Allot, objects: tuple[Json, ...], state: str, words: str) -> None:
-    fleet = (gpu_class(), node("n"), slice_of("n", "gpu-0", "gpu-1"), *objects)
+    fleet = (gpu_class(), reporting_node("n"), slice_of("n", "gpu-0", "gpu-1"), *objects)
     [told] = json.loads(top(allot, "-o", "json", objects=fleet).out)["pending"]
     assert told["state"] == state
     assert words in told["reason"]

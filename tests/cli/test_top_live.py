@@ -11,10 +11,10 @@ import pytest
 
 from allotment.client.client import Client
 from tests.cli.pseudo_terminal import in_terminal
-from tests.cli.served import Served, pod
+from tests.cli.served import Served, gpu_pod
 from tests.cli.test_explain import FLEET
 from tests.cli.test_up import ask, greeting, up
-from tests.insight.fleet import V1, claim, gpu_class, node, slice_of, written
+from tests.insight.fleet import V1, gpu_class, reporting_node, slice_of, team_claim, written
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         server = Served(folder)
         server.create(
             {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a"}},
-            node("node-1"),
+            reporting_node("node-1"),
             gpu_class(),
             slice_of("node-1", "gpu-0", "gpu-1"),
         )
@@ -33,7 +33,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 def hold(server: Served, name: str, *devices: str) -> None:
-    made = claim(name, *devices)
+    made = team_claim(name, *devices)
 
     async def steps(client: Client) -> None:
         claims = client.plain(V1, "resourceclaims")
@@ -64,8 +64,8 @@ def test_changes_show_as_they_happen(fleet: Served) -> None:
         hold(fleet, "mine", "gpu-0")
         terminal.until(lambda seen: "node-1  █░  1 of 2 used, 1 free" in seen)
         fleet.create(
-            claim("two", count=2),
-            pod("waits", "default-scheduler", namespace="team-a", resourceClaimName="two"),
+            team_claim("two", count=2),
+            gpu_pod("waits", "default-scheduler", namespace="team-a", resourceClaimName="two"),
         )
         terminal.until(lambda seen: "PENDING 1" in seen and "does not fit: 0/1 nodes" in seen)
         remove(fleet, "mine")
@@ -82,7 +82,7 @@ def test_a_server_that_goes_away_is_waited_for(tmp_path: Path) -> None:
     server, bare = Served(tmp_path), ("--no-scheduler", "--no-controllers")
     with up(tmp_path, *bare, "--port", port) as process:
         greeting(process)
-        server.create(node("node-1"), slice_of("node-1", "gpu-0"))
+        server.create(reporting_node("node-1"), slice_of("node-1", "gpu-0"))
         with in_terminal("top", "--kubeconfig", str(server.admin), columns=160) as terminal:
             terminal.until(lambda seen: "node-1  ░" in seen)
             process.kill()

@@ -32,7 +32,7 @@ def written(*steps: dict[str, Any]) -> str:
 def objects(name: str = "wi") -> list[dict[str, Any]]:
     """A node with two devices, and three pods that want one each."""
     class_ = {"apiVersion": fleet.V1, "kind": "DeviceClass", "metadata": {"name": f"{name}-gpu"}, "spec": {}}
-    there = fleet.node(name)
+    there = fleet.reporting_node(name)
     there["status"]["allocatable"] = {"cpu": "8", "memory": "8Gi", "pods": "10"}
     exact = {"name": "gpu", "exactly": {"deviceClassName": f"{name}-gpu"}}
     found = [there, class_, fleet.slice_of(name, "gpu-0", "gpu-1")]

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.builders.plain import claim
 from tests.contract.embedded import Embedded
-from tests.contract.objects import claim
 
 # Without its types: they are stubs of another version, and half of them.
 kubernetes: Any = pytest.importorskip(

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
-from tests.contract import objects
+from tests.builders import plain
+from tests.builders.plain import Obj
 from tests.contract.api import Api, Https
-from tests.contract.objects import Obj
 from tests.kubernetes.control_plane import ControlPlane, client_context
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Allocated(Protocol):
 @pytest.fixture
 def allocated(namespace: str) -> Allocated:
     def status(device: str = "gpu-0") -> Obj:
-        return objects.allocated(namespace, device)
+        return plain.allocated(namespace, device)
 
     return status
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from tests.builders.plain import claim, configmap, deployment, pod
 from tests.contract.api import APPLY, MERGE, Api, Reply
 from tests.contract.conftest import Allocated
-from tests.contract.objects import claim, configmap, deployment, pod
 
 
 def owners(obj: Any) -> dict[tuple[str, str, str], Any]:

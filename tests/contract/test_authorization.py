@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from tests.builders.plain import binding, claim, configmap, node, resource_slice, role, rule
 from tests.contract.api import ANONYMOUS, MERGE, Api, Token, User
 from tests.contract.conftest import Allocated
-from tests.contract.objects import binding, claim, configmap, node, resource_slice, role, rule
 
 ALICE = User("alice", ("dev",))
 ACCESS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"

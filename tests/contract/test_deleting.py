@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.builders.plain import claim, configmap, node, owned, pod, resource_slice
 from tests.contract.api import Api
-from tests.contract.objects import claim, configmap, node, owned, pod, resource_slice
 
 
 def test_the_reply_names_what_was_deleted(api: Api, configmaps: str) -> None:

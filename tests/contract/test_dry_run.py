@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tests.builders.plain import claim, configmap
 from tests.contract.api import Api
-from tests.contract.objects import claim, configmap
 
 
 def test_create(api: Api, configmaps: str) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from tests.builders.plain import claim, configmap
 from tests.contract.api import Api
-from tests.contract.objects import claim, configmap
 
 NO_RESOURCE = "the server could not find the requested resource"
 NO_METHOD = "the server does not allow this method on the requested resource"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
+from tests.builders.plain import claim
 from tests.contract.api import Api
-from tests.contract.objects import claim
 from tests.contract.test_custom_resources import definition, install
 
 

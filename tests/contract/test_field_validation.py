@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.builders.plain import claim, configmap, deployment, pod
 from tests.contract.api import JSON, MERGE, STRATEGIC, Api
-from tests.contract.objects import claim, configmap, deployment, pod
 
 TYPO = {**configmap("a"), "dta": {"k": "v"}}
 NESTED = {"metadata": {"name": "a", "nme": "x"}, "data": {"k": "v"}}

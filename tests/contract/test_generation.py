@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.contract.api import Api
-from tests.contract.objects import (
+from tests.builders.plain import (
     claim,
     configmap,
     deployment,
@@ -20,6 +19,7 @@ from tests.contract.objects import (
     role,
     rule,
 )
+from tests.contract.api import Api
 
 Build = Callable[[str], dict[str, Any]]
 

@@ -7,8 +7,8 @@ from urllib.parse import quote
 
 import pytest
 
+from tests.builders.plain import claim, configmap, node, pod, resource_slice
 from tests.contract.api import Api
-from tests.contract.objects import claim, configmap, node, pod, resource_slice
 
 
 def names(listed: Any) -> list[str]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tests.builders.plain import claim, configmap, pod
 from tests.contract.api import Api
-from tests.contract.objects import claim, configmap, pod
 
 
 def test_a_new_one(api: Api, fresh: str) -> None:

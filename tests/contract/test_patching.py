@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from tests.builders.plain import claim, configmap, deployment, node, pod
 from tests.contract.api import JSON, MERGE, STRATEGIC, Api
 from tests.contract.conftest import Allocated
-from tests.contract.objects import claim, configmap, deployment, node, pod
 
 MEANINGLESS = "the server rejected our request due to an error in our request"
 

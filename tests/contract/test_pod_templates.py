@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.builders.plain import Obj, pod
 from tests.contract.api import Api
-from tests.contract.objects import Obj, pod
 
 
 @pytest.fixture

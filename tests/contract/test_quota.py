@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from tests.builders.plain import claim
 from tests.contract.api import Api
-from tests.contract.objects import claim
 
 
 def limit(api: Api, namespace: str, **hard: str) -> None:

@@ -19,9 +19,9 @@ from allotment.apiserver.registry.catalogue import found_in
 from allotment.apiserver.registry.resource import Resource
 from tests.apiserver.odd_objects import bases, value
 from tests.apiserver.registry.kinds.record import NAMESPACE
+from tests.builders.plain import Obj
 from tests.contract.api import Api, Https
 from tests.contract.embedded import Embedded
-from tests.contract.objects import Obj
 from tests.kubernetes.control_plane import ControlPlane, client_context
 
 TRIES = 15

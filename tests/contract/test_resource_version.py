@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from tests.builders.plain import claim, configmap, deployment, lease, node, pod
 from tests.contract.api import JSON, MERGE, STRATEGIC, Api
-from tests.contract.objects import claim, configmap, deployment, lease, node, pod
 
 
 def version(obj: dict[str, Any]) -> int:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.builders.plain import Obj
 from tests.contract.api import Api, Reply
-from tests.contract.objects import Obj
 
 SELECTOR = {"app": "web"}
 WEB = [{"port": 80}]

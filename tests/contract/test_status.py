@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from tests.builders.plain import claim, configmap, deployment, node, pod
 from tests.contract.api import Api
 from tests.contract.conftest import Allocated
-from tests.contract.objects import claim, configmap, deployment, node, pod
 
 
 def test_a_claim_drops_the_status_it_is_created_with(api: Api, claims: str, allocated: Allocated) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.builders.plain import deployment, pod
 from tests.contract.api import Api, Token
-from tests.contract.objects import deployment, pod
 
 
 def binding(name: str, to: str, **meta: str) -> dict[str, Any]:

@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.contract.api import Api
-from tests.contract.conftest import Allocated
-from tests.contract.objects import (
+from tests.builders.plain import (
     claim,
     configmap,
     deployment,
@@ -18,6 +16,8 @@ from tests.contract.objects import (
     pod,
     resource_slice,
 )
+from tests.contract.api import Api
+from tests.contract.conftest import Allocated
 
 TABLE = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
 

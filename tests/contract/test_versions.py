@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tests.builders.plain import claim, device_class, resource_slice
 from tests.contract.api import Api
 from tests.contract.conftest import Allocated
-from tests.contract.objects import claim, device_class, resource_slice
 
 GROUP = "/apis/resource.k8s.io"
 OLD = {

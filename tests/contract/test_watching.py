@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from tests.builders.plain import configmap, pod
 from tests.contract.api import Api
-from tests.contract.objects import configmap, pod
 
 Event = dict[str, Any]
 END = "k8s.io/initial-events-end"

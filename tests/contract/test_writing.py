@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.builders.plain import claim, configmap, lease, node
 from tests.contract.api import Api, Reply
-from tests.contract.objects import claim, configmap, lease, node
 
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 

@@ -76,9 +76,9 @@ def test_together_they_give_a_pod_its_device(kubernetes: ControlPlane, tmp_path:
     real = Real(kubernetes, tmp_path)
     meta = {"name": NAMESPACE}
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": meta}
-    wanted = served.pod("p", "alone", namespace=NAMESPACE, resourceClaimTemplateName="one")
+    wanted = served.gpu_pod("p", "alone", namespace=NAMESPACE, resourceClaimTemplateName="one")
     brought = [*yaml.safe_load_all(MANIFEST.read_text()), namespace]
-    brought += [served.gpu_class(), *served.gpus("ada", 1), served.template("one", NAMESPACE)]
+    brought += [served.gpu_class(), *served.gpus("ada", 1), served.gpu_template("one", NAMESPACE)]
     real.apply(brought)
     with (
         component("controllers", "--kubeconfig", real.kubeconfig("allotment-controllers")) as making,

@@ -17,7 +17,7 @@ from allotment.client.form import resource_of
 from allotment.daemons.demo_objects import administrator
 from allotment.daemons.embedded import dashboard_of
 from tests.apiserver.http.serving import Serving, serving
-from tests.insight.fleet import GPU, V1, Json, claim, pool_counts, slice_of
+from tests.insight.fleet import GPU, V1, Json, pool_counts, slice_of, team_claim
 
 RBAC = "rbac.authorization.k8s.io"
 _MERGE = {"content-type": "application/merge-patch+json"}
@@ -53,7 +53,7 @@ class World:
 
     async def claim(self, name: str, *held: str, namespace: str, pool: str = "node-1") -> None:
         """A claim that holds devices."""
-        obj = claim(name, *held, namespace=namespace, pool=pool)
+        obj = team_claim(name, *held, namespace=namespace, pool=pool)
         status = obj.pop("status")
         claims = self.client.plain(V1, "resourceclaims")
         await claims.create(obj)

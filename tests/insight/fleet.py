@@ -5,20 +5,16 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from tests.builders.plain import claim, device_class, node, pod
+
 Json = dict[str, Any]
 V1 = "resource.k8s.io/v1"
 GPU, NIC = "gpu.example.com", "nic.example.com"
 OLD = "2026-01-01T00:00:00Z"
 
 
-def node(name: str, *, ready: str = "True", uid: str = "") -> Json:
-    status = {"conditions": [{"type": "Ready", "status": ready}]}
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name, "uid": uid or f"uid-{name}"},
-        "status": status,
-    }
+def reporting_node(name: str, *, ready: str = "True", uid: str = "") -> Json:
+    return node(name, meta={"uid": uid or f"uid-{name}"}, conditions=[{"type": "Ready", "status": ready}])
 
 
 def slice_of(
@@ -51,7 +47,7 @@ def share(device: str, memory: str, id: str) -> Json:
     return {"device": device, "consumedCapacity": {"memory": memory}, "shareID": id}
 
 
-def claim(
+def team_claim(
     name: str,
     *held: str | Json,
     namespace: str = "team-a",
@@ -61,13 +57,8 @@ def claim(
     count: int = 1,
 ) -> Json:
     """A claim, with devices if there are any; ``users`` are pods."""
-    exactly = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": count}
-    obj: Json = {
-        "apiVersion": V1,
-        "kind": "ResourceClaim",
-        "metadata": {"name": name, "namespace": namespace, "creationTimestamp": OLD},
-        "spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}},
-    }
+    meta = {"creationTimestamp": OLD}
+    obj = claim(name, "gpu", namespace=namespace, meta=meta, allocationMode="ExactCount", count=count)
     if held:
         place = {"request": "gpu", "driver": driver, "pool": pool}
         results = [{**place, **({"device": each} if isinstance(each, str) else each)} for each in held]
@@ -79,24 +70,13 @@ def claim(
     return obj
 
 
-def pod(name: str, *, namespace: str = "team-a", phase: str = "Running") -> Json:
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": namespace, "uid": f"uid-{name}"},
-        "spec": {"containers": []},
-        "status": {"phase": phase},
-    }
+def running_pod(name: str, *, namespace: str = "team-a", phase: str = "Running") -> Json:
+    meta = {"uid": f"uid-{name}"}
+    return pod(name, namespace=namespace, meta=meta, containers=[], status={"phase": phase})
 
 
 def gpu_class() -> Json:
-    selector = {"cel": {"expression": f'device.driver == "{GPU}"'}}
-    return {
-        "apiVersion": V1,
-        "kind": "DeviceClass",
-        "metadata": {"name": "gpu"},
-        "spec": {"selectors": [selector]},
-    }
+    return device_class("gpu", f'device.driver == "{GPU}"')
 
 
 def pool_counts(pool: str, total: int, allocated: int, available: int, unavailable: int = 0) -> Json:
@@ -121,38 +101,40 @@ SHARED = {"name": "big", "allowMultipleAllocations": True, "capacity": {"memory"
 ID = "b1d2c3e4-0000-4000-8000-00000000000"
 
 HEALTHY = (
-    node("node-1"),
-    node("node-2"),
+    reporting_node("node-1"),
+    reporting_node("node-2"),
     slice_of("node-1", "gpu-0", "gpu-1", "gpu-2", TAINTED),
     slice_of("node-2", SHARED, "small"),
     slice_of("fabric", "port-0", "port-1", driver=NIC, node=""),
     gpu_class(),
-    pod("train-0"),
-    pod("serve-0", namespace="team-b"),
-    claim("train", "gpu-0", "gpu-1", users=("train-0",), count=2),
-    claim("serve", share("big", "20Gi", f"{ID}1"), namespace="team-b", pool="node-2", users=("serve-0",)),
-    claim("waits"),
+    running_pod("train-0"),
+    running_pod("serve-0", namespace="team-b"),
+    team_claim("train", "gpu-0", "gpu-1", users=("train-0",), count=2),
+    team_claim(
+        "serve", share("big", "20Gi", f"{ID}1"), namespace="team-b", pool="node-2", users=("serve-0",)
+    ),
+    team_claim("waits"),
 )
 
 WRONG = (
-    node("node-5", ready="False"),
-    node("node-6"),
+    reporting_node("node-5", ready="False"),
+    reporting_node("node-6"),
     slice_of("node-3", "gpu-0", count=2),
     slice_of("node-4", "gpu-0", "gpu-1", count=2),
     {**slice_of("node-4", "gpu-1", count=2), "metadata": {"name": "node-4-again"}},
-    node("node-3"),
-    node("node-4"),
+    reporting_node("node-3"),
+    reporting_node("node-4"),
     {**slice_of("node-1", "gone", generation=0), "metadata": {"name": "node-1-old"}},
     slice_of("node-5", "gpu-0"),
     slice_of("node-6", "gpu-0", owner="uid-earlier"),
     slice_of("node-7", "gpu-0"),
-    pod("batch-0", phase="Succeeded"),
-    claim("leak", "gpu-2"),
-    claim("done", "gpu-0", pool="node-6", users=("batch-0",)),
-    claim("lost", "gpu-9", users=("train-0",)),
-    claim("orphan", "dev-0", driver="fpga.example.com", users=("train-0",)),
-    claim("twice-a", "gpu-0", pool="node-5", users=("train-0",)),
-    claim("twice-b", "gpu-0", pool="node-5", users=("train-0",)),
+    running_pod("batch-0", phase="Succeeded"),
+    team_claim("leak", "gpu-2"),
+    team_claim("done", "gpu-0", pool="node-6", users=("batch-0",)),
+    team_claim("lost", "gpu-9", users=("train-0",)),
+    team_claim("orphan", "dev-0", driver="fpga.example.com", users=("train-0",)),
+    team_claim("twice-a", "gpu-0", pool="node-5", users=("train-0",)),
+    team_claim("twice-b", "gpu-0", pool="node-5", users=("train-0",)),
 )
 
 

@@ -17,7 +17,7 @@ from allotment.client.in_process import InProcessTransport
 from allotment.insight import following
 from allotment.insight.following import Following
 from allotment.insight.overview import Overview
-from tests.insight.fleet import claim, gpu_class, node, pool_counts, slice_of
+from tests.insight.fleet import gpu_class, pool_counts, reporting_node, slice_of, team_claim
 from tests.insight.test_snapshot import may_list, role
 
 RBAC = "rbac.authorization.k8s.io/v1"
@@ -49,10 +49,10 @@ async def followed(folder: Path, rules: list[Obj]) -> AsyncIterator[tuple[Client
     await create(
         admin,
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a"}},
-        node("node-1"),
+        reporting_node("node-1"),
         gpu_class(),
         slice_of("node-1", "gpu-0", "gpu-1"),
-        claim("held", "gpu-0"),
+        team_claim("held", "gpu-0"),
         *role("rights", "ann", rules),
     )
     await create(as_user(server, Identity("allotment:controllers", ())), pool_counts("node-1", 2, 1, 1))
@@ -92,7 +92,7 @@ def test_changes_come_with_and_without_the_right_to_watch(tmp_path: Path, verbs:
     async def run() -> None:
         async with followed(tmp_path, [{**EVERYTHING, "verbs": verbs}]) as (admin, ann):
             assert names(ann.overview(())) == {"team-a/held"}
-            await create(admin, claim("more", "gpu-1"))
+            await create(admin, team_claim("more", "gpu-1"))
             overview = await until(ann, lambda seen: seen.cluster.summary.allocated == 2)
             assert names(overview) == {"team-a/held", "team-a/more"}
 

@@ -16,7 +16,7 @@ from allotment.client.transport import Call, Reply
 from allotment.insight.errors import Failure
 from allotment.insight.snapshot import USE, Snapshot, look_at
 from tests.client.script import Script, refusal, reply
-from tests.insight.fleet import Json, claim, node, pool_counts, slice_of
+from tests.insight.fleet import Json, pool_counts, reporting_node, slice_of, team_claim
 
 V1, V1BETA2 = "resource.k8s.io/v1", "resource.k8s.io/v1beta2"
 
@@ -83,7 +83,7 @@ def look(*kinds: type[ApiStruct], namespaces: tuple[str, ...] = ("team-a",), **s
 
 
 SLICES = Shelf(V1, (slice_of("node-1", "a", "b", "c"),))
-CLAIMS = Shelf(V1, (claim("mine", "a"), claim("theirs", "b", namespace="team-b")))
+CLAIMS = Shelf(V1, (team_claim("mine", "a"), team_claim("theirs", "b", namespace="team-b")))
 MINE = Shelf(V1, CLAIMS.items, denied=True, only=("team-a",))
 
 
@@ -143,7 +143,7 @@ def test_nodes_that_may_not_be_listed_are_noted_with_what_that_means() -> None:
     seen = look(*USE, Node, resourceslices=SLICES, resourceclaims=CLAIMS, nodes=Shelf("v1", denied=True))
     assert not seen.sees(Node)
     assert seen.notes == ["you may not list nodes: whether nodes exist and what they reach is not known"]
-    assert look(Node, resourceslices=SLICES, nodes=Shelf("v1", (node("n"),))).sees(Node)
+    assert look(Node, resourceslices=SLICES, nodes=Shelf("v1", (reporting_node("n"),))).sees(Node)
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,20 @@ import pytest
 from allotment.api.status import NotFound
 from allotment.client.client import Client
 from allotment.client.form import Obj
-from tests.cli.served import Served, pod
+from tests.cli.served import Served, gpu_pod
 from tests.cli.test_up import ask, greeting, up
 from tests.command_line import Allot
-from tests.insight.fleet import GPU, NIC, V1, claim, gpu_class, node, pool_counts, slice_of, written
+from tests.insight.fleet import (
+    GPU,
+    NIC,
+    V1,
+    gpu_class,
+    pool_counts,
+    reporting_node,
+    slice_of,
+    team_claim,
+    written,
+)
 
 RBAC = "rbac.authorization.k8s.io"
 
@@ -47,20 +57,20 @@ OBJECTS = [
     *role("mine", BEN, [may_list("resourceclaims"), may_list("pods", group="")], "team-a"),
     *role("devices-only", CAT, [may_list("resourceslices", "deviceclasses")]),
     *role("pods", EVE, [may_list("resourceslices", "deviceclasses"), may_list("pods", group="")]),
-    node("node-1"),
-    node("node-2"),
+    reporting_node("node-1"),
+    reporting_node("node-2"),
     gpu_class(),
     slice_of("node-1", "gpu-0", "gpu-1", "gpu-2", "gpu-3"),
     slice_of("node-2", "gpu-0", "gpu-1"),
     slice_of("node-9", "nic-0", driver=NIC),  # there is no such node
-    claim("three", count=3),
-    claim("five", count=5),
-    pod("waits", "default-scheduler", namespace="team-a", resourceClaimName="five"),
+    team_claim("three", count=3),
+    team_claim("five", count=5),
+    gpu_pod("waits", "default-scheduler", namespace="team-a", resourceClaimName="five"),
 ]
 CLAIMS = [
-    claim("mine", "gpu-0"),
-    claim("secret", "gpu-1", "gpu-2", namespace="team-b", count=2),
-    claim("secret-2", "gpu-0", "gpu-1", namespace="team-b", pool="node-2", count=2),
+    team_claim("mine", "gpu-0"),
+    team_claim("secret", "gpu-1", "gpu-2", namespace="team-b", count=2),
+    team_claim("secret-2", "gpu-0", "gpu-1", namespace="team-b", pool="node-2", count=2),
 ]
 
 
@@ -224,7 +234,7 @@ def test_fit_by_rights(
     allot: Allot, fleet: Served, tmp_path: Path, user: str, bound: str, number: int
 ) -> None:
     file = tmp_path / "claim.json"
-    file.write_text(written(claim("more")))
+    file.write_text(written(team_claim("more")))
     (found,) = shown(allot, fleet, user, "fit", "-f", str(file), "-n", "team-a")["claims"]
     assert (found["cluster"]["bound"], found["cluster"]["moreFit"]) == (bound, number)
 
@@ -324,7 +334,7 @@ def test_scenarios_by_rights(allot: Allot, fleet: Served, tmp_path: Path) -> Non
     scenario = tmp_path / "scenario.json"
     steps = [
         {"delete": {"kind": "Pod", "namespace": "team-a", "name": "waits"}},
-        {"submit": {"manifests": [pod("three", "", namespace="team-a", resourceClaimName="three")]}},
+        {"submit": {"manifests": [gpu_pod("three", "", namespace="team-a", resourceClaimName="three")]}},
         {"resizePool": {"driver": GPU, "pool": "node-1", "devices": 0}},
         {"removeNode": {"name": "node-1", "force": True}},
     ]

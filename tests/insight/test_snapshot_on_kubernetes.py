@@ -12,7 +12,7 @@ import pytest
 
 from allotment.client.client import Client
 from tests.cli.pseudo_terminal import in_terminal
-from tests.cli.served import gpu_class, gpus, pod
+from tests.cli.served import gpu_class, gpu_pod, gpus
 from tests.cli.test_up import ask
 from tests.command_line import Allot
 from tests.daemons.test_components_on_kubernetes import Real
@@ -38,7 +38,7 @@ def role(name: str, rules: list[dict[str, Any]], namespace: str = "") -> list[di
 
 
 def claim(name: str, namespace: str, *devices: str, count: int = 1) -> dict[str, Any]:
-    return fleet.claim(name, *devices, namespace=namespace, pool=NODE, count=count)
+    return fleet.team_claim(name, *devices, namespace=namespace, pool=NODE, count=count)
 
 
 HELD = [claim("held", MINE, "gpu-0"), claim("secret", OTHERS, "gpu-1")]
@@ -58,7 +58,7 @@ def real(kubernetes: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> 
         gpu_class(),
         *gpus(NODE, 3),
         *({key: value for key, value in each.items() if key != "status"} for each in (*HELD, WAITING)),
-        pod("waits", "nobody", namespace=MINE, resourceClaimName="pair"),
+        gpu_pod("waits", "nobody", namespace=MINE, resourceClaimName="pair"),
     ]
     server.apply(brought)
 

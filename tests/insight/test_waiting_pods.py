@@ -12,7 +12,7 @@ from allotment.insight.explain.explanation import Outlook
 from allotment.insight.snapshot import Snapshot
 from allotment.insight.waiting_pods import WaitingPods
 from tests.cli.test_explain import waiting
-from tests.insight.fleet import claim, gpu_class, node, pool_counts, slice_of
+from tests.insight.fleet import gpu_class, pool_counts, reporting_node, slice_of, team_claim
 
 NOW = datetime(2026, 11, 16, tzinfo=UTC)
 
@@ -21,7 +21,7 @@ def world(*claims: ResourceClaim) -> Snapshot:
     """A node with two devices, both of them in use as its ResourcePool says, seen by somebody who sees these claims."""
     return Snapshot(
         {
-            Node: [decode(Node, node("node-1"))],
+            Node: [decode(Node, reporting_node("node-1"))],
             ResourceSlice: [decode(ResourceSlice, slice_of("node-1", "gpu-0", "gpu-1"))],
             DeviceClass: [decode(DeviceClass, gpu_class())],
             ResourcePool: [decode(ResourcePool, pool_counts("node-1", 2, 2, 0))],
@@ -33,7 +33,7 @@ def world(*claims: ResourceClaim) -> Snapshot:
 
 
 def test_a_device_that_passes_from_a_hidden_claim_to_one_that_can_be_seen() -> None:
-    one, mine = decode(ResourceClaim, claim("one")), decode(ResourceClaim, claim("mine", "gpu-0"))
+    one, mine = decode(ResourceClaim, team_claim("one")), decode(ResourceClaim, team_claim("mine", "gpu-0"))
     seen = world(one)
     waits = WaitingPods(seen)
     assert [each.state for each in waits.told(NOW, lambda: True)] == [
@@ -50,7 +50,7 @@ def test_a_device_that_passes_from_a_hidden_claim_to_one_that_can_be_seen() -> N
 
 
 def test_without_time_the_pods_own_condition_is_told_and_it_is_known_to_be_behind() -> None:
-    seen = world(decode(ResourceClaim, claim("one")))
+    seen = world(decode(ResourceClaim, team_claim("one")))
     seen.objects[Pod] = [decode(Pod, waiting("waits", "one", says="0/1 nodes: somebody said so"))]
     waits = WaitingPods(seen)
     [told] = waits.told(NOW, lambda: False)

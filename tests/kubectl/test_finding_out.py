@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.contract.objects import configmap
+from tests.builders.plain import configmap
 from tests.kubectl.command import Kubectl
 
 

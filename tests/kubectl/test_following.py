@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.contract.objects import configmap, pod
+from tests.builders.plain import configmap, pod
 from tests.kubectl.command import Kubectl
 
 

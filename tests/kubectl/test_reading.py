@@ -7,7 +7,7 @@ import re
 
 import yaml
 
-from tests.contract.objects import claim, configmap, pod, resource_slice
+from tests.builders.plain import claim, configmap, pod, resource_slice
 from tests.kubectl.command import Kubectl
 
 

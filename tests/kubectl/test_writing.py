@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.contract.objects import claim, configmap, deployment, pod
+from tests.builders.plain import claim, configmap, deployment, pod
 from tests.kubectl.command import Kubectl
 
 

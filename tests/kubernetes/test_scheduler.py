@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from tests.builders.plain import claim_template, deployment, device_class, node, pod, resource_slice
 from tests.contract.api import Api
 from tests.contract.embedded import Embedded
-from tests.contract.objects import deployment, device_class, node, pod, resource_slice
 from tests.corpus import unavailable
 from tests.kubernetes.components import complaints, components
 from tests.kubernetes.control_plane import Absent
@@ -85,16 +85,6 @@ def place(cluster: Cluster) -> Iterator[str]:
     api.delete(f"/api/v1/namespaces/{name}")
 
 
-def template(name: str) -> Obj:
-    request = {"name": "gpu", "exactly": {"deviceClassName": CLASS}}
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceClaimTemplate",
-        "metadata": {"name": name},
-        "spec": {"spec": {"devices": {"requests": [request]}}},
-    }
-
-
 def user_of_a_device(name: str, place: str) -> Obj:
     wanted: Obj = {
         "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "one"}],
@@ -124,7 +114,9 @@ def test_a_deployment_becomes_pods_on_nodes(cluster: Cluster, place: str) -> Non
 def test_a_pod_gets_its_claim_its_device_and_its_node(cluster: Cluster, place: str) -> None:
     api = cluster.api
     claims = f"/apis/resource.k8s.io/v1/namespaces/{place}/resourceclaims"
-    api.post(f"/apis/resource.k8s.io/v1/namespaces/{place}/resourceclaimtemplates", template("one")).must(201)
+    api.post(
+        f"/apis/resource.k8s.io/v1/namespaces/{place}/resourceclaimtemplates", claim_template("one")
+    ).must(201)
     api.post(f"/api/v1/namespaces/{place}/pods", user_of_a_device("first", place)).must(201)
     first = cluster.until(f"/api/v1/namespaces/{place}/pods", bound)["items"][0]
     claim = api.get(claims).must(200)["items"][0]
@@ -138,7 +130,9 @@ def test_a_pod_gets_its_claim_its_device_and_its_node(cluster: Cluster, place: s
 def test_a_second_pod_waits_for_the_device_until_the_first_is_deleted(cluster: Cluster, place: str) -> None:
     api = cluster.api
     pods = f"/api/v1/namespaces/{place}/pods"
-    api.post(f"/apis/resource.k8s.io/v1/namespaces/{place}/resourceclaimtemplates", template("one")).must(201)
+    api.post(
+        f"/apis/resource.k8s.io/v1/namespaces/{place}/resourceclaimtemplates", claim_template("one")
+    ).must(201)
     api.post(pods, user_of_a_device("first", place)).must(201)
     cluster.until(pods, bound)
     api.post(pods, user_of_a_device("second", place)).must(201)

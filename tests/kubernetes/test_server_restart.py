@@ -17,7 +17,7 @@ from allotment.client.client import Client, Happening
 from allotment.client.connection import load
 from allotment.client.over_http import HttpTransport
 from tests.apiserver.killing import ALLOT
-from tests.contract.objects import deployment, node
+from tests.builders.plain import deployment, node
 from tests.corpus import unavailable
 from tests.kubernetes.components import components
 from tests.kubernetes.control_plane import Absent

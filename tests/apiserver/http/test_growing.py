@@ -18,6 +18,7 @@ from allotment.apiserver.http.resources import LARGE_BODY, MAX_REVIEW
 from allotment.apiserver.registry.reviews.access import MOST_LISTED_RULES
 from tests.apiserver.http.serving import Serving, serving
 from tests.apiserver.registry.custom.schemas import definition
+from tests.builders.plain import claim
 from tests.costs.steps import longest_step
 
 Obj = dict[str, Any]
@@ -53,12 +54,9 @@ def widget(name: str = "a", **spec: Any) -> Obj:
     return {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name}, "spec": spec}
 
 
-def claim(expression: str) -> Obj:
-    selector = {"cel": {"expression": expression}}
-    request = {"name": "r", "exactly": {"deviceClassName": "c", "selectors": [selector] * 2}}
-    metadata = {"name": "a", "namespace": "default"}
-    spec = {"devices": {"requests": [request]}}
-    return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": metadata, "spec": spec}
+def selecting_claim(expression: str) -> Obj:
+    selectors = [{"cel": {"expression": expression}}] * 2
+    return claim("a", "c", request="r", namespace="default", selectors=selectors)
 
 
 COPIES = [{"op": "copy", "from": "/spec/any/many", "path": f"/spec/any/m{n}"} for n in range(200)]
@@ -88,7 +86,7 @@ GROWING: dict[str, tuple[str, str, str, bytes, int]] = {
         "POST",
         CLAIMS,
         JSON,
-        json.dumps(claim(f"[{','.join('1' * 4900)}].all(x, x == 1)")).encode(),
+        json.dumps(selecting_claim(f"[{','.join('1' * 4900)}].all(x, x == 1)")).encode(),
         201,
     ),
 }
@@ -153,7 +151,7 @@ def test_a_small_write_is_made_at_once(tmp_path: Path, monkeypatch: pytest.Monke
             made = await server.call("POST", WIDGETS, widget(pairs=["a", "b"], parts=[{}]))
             assert made.status == 201, made.body
             selector = 'device.attributes["gpu.example.com"].model == "a"'
-            made = await server.call("POST", CLAIMS, claim(selector))
+            made = await server.call("POST", CLAIMS, selecting_claim(selector))
             assert made.status == 201, made.body
 
     asyncio.run(scenario())

@@ -23,7 +23,7 @@ from allotment.apiserver.patch.merge import MAX_FAULTS, faults
 from allotment.apiserver.store.record import Record
 from tests.apiserver.http.serving import CONFIGMAPS, Serving, configmap, serving
 from tests.apiserver.registry.custom.schemas import definition
-from tests.contract.objects import pod
+from tests.builders.plain import pod
 from tests.costs.steps import longest_step
 
 MERGE = {"content-type": "application/merge-patch+json"}

@@ -14,7 +14,7 @@ from allotment.apiserver.http.reply import PIECES
 from allotment.apiserver.registry.forms import PIECE_BYTES
 from allotment.apiserver.store.record import Record
 from tests.apiserver.http.serving import Serving, serving
-from tests.contract.objects import pod
+from tests.builders.plain import pod
 
 PODS = "/api/v1/namespaces/default/pods"
 COUNT = 8

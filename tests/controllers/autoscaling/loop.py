@@ -31,6 +31,7 @@ from allotment.scheduler.config.configuration import DEFAULT
 from allotment.scheduler.core import Scheduler
 from allotment.scheduler.driver import Driver
 from tests.autoscaler.build import Json, catalogue, gpus, pool, type_
+from tests.builders.plain import claim_template, pod
 from tests.controllers.cluster import Cluster, Component
 from tests.controllers.failing import Failing
 from tests.controllers.machines import world as machines
@@ -123,29 +124,14 @@ GPUS: Obj = {
 
 def wanting(count: int) -> Obj:
     """A template of claims for so many GPUs."""
-    request = {"name": "gpu", "exactly": {"deviceClassName": "gpu", "count": count}}
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceClaimTemplate",
-        "metadata": {"name": f"gpus-{count}", "namespace": "default"},
-        "spec": {"spec": {"devices": {"requests": [request]}}},
-    }
+    return claim_template(f"gpus-{count}", "gpu", namespace="default", count=count)
 
 
-def pod(name: str, gpus: int = 1, **spec: Any) -> Obj:
+def gpu_pod(name: str, gpus: int = 1, **spec: Any) -> Obj:
     container = {"name": "main", "image": "i", "resources": {"claims": [{"name": "gpu"}]}}
     entry = {"name": "gpu", "resourceClaimTemplateName": f"gpus-{gpus}"}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name},
-        "spec": {
-            "containers": [container],
-            "resourceClaims": [entry],
-            "terminationGracePeriodSeconds": 0,
-            **spec,
-        },
-    }
+    grace = {"terminationGracePeriodSeconds": 0, **spec}
+    return pod(name, containers=[container], resourceClaims=[entry], **grace)
 
 
 async def end(cluster: Cluster, *names: str) -> None:

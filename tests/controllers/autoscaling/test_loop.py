@@ -16,9 +16,9 @@ from tests.controllers.autoscaling.loop import (
     at_once,
     autoscaling,
     end,
+    gpu_pod,
     kinds,
     looping,
-    pod,
     running,
 )
 from tests.controllers.cluster import Cluster, in_cluster
@@ -45,11 +45,11 @@ async def nothing_left(cluster: Cluster) -> None:
 def test_machines_come_for_pods_and_go_when_these_have_gone(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         async with looping(cluster):
-            await cluster.create(pod("x"), pod("y"), pod("z"))
+            await cluster.create(gpu_pod("x"), gpu_pod("y"), gpu_pod("z"))
             where = await all_run(cluster, "x", "y", "z")
             assert sorted(kinds(cluster).values()) == ["two/a", "two/a"]
             assert sorted(Counter(where.values()).values()) == [1, 2]
-            await cluster.create(pod("w"))  # there is room
+            await cluster.create(gpu_pod("w"))  # there is room
             assert (await all_run(cluster, "w", "x", "y", "z"))["w"] in where.values()
             assert len(claims(cluster)) == 2
             await end(cluster, "w", "x", "y", "z")
@@ -68,7 +68,7 @@ def test_a_gang_gets_its_machines_whole(tmp_path: Path) -> None:
                 "spec": {"schedulingPolicy": {"gang": {"minCount": 3}}},
             }
             await cluster.create(group)
-            members = [pod(name, 4, schedulingGroup={"podGroupName": "g"}) for name in ("x", "y", "z")]
+            members = [gpu_pod(name, 4, schedulingGroup={"podGroupName": "g"}) for name in ("x", "y", "z")]
             await cluster.create(*members[:2])
             await cluster.eventually(lambda: "waits for 1 more pod of its gang" in str(cluster.events("y")))
             await cluster.quiet()
@@ -88,7 +88,7 @@ def test_what_is_out_of_stock_is_had_elsewhere(tmp_path: Path) -> None:
 
     async def scenario(cluster: Cluster) -> None:
         async with looping(cluster, types):
-            await cluster.create(pod("x"))
+            await cluster.create(gpu_pod("x"))
             await all_run(cluster, "x")
             assert list(kinds(cluster).values()) == ["two/b"]
 
@@ -103,7 +103,7 @@ def test_a_pod_says_that_its_machines_cannot_be_had(tmp_path: Path) -> None:
 
     async def scenario(cluster: Cluster) -> None:
         async with looping(cluster, types):
-            await cluster.create(pod("x"))
+            await cluster.create(gpu_pod("x"))
             await cluster.eventually(lambda: "no machine helps" in str(cluster.events("x")))
             assert "two in a (InsufficientCapacity), two in b (InsufficientCapacity)" in str(
                 cluster.events("x")
@@ -115,7 +115,7 @@ def test_a_pod_says_that_its_machines_cannot_be_had(tmp_path: Path) -> None:
 
 def replicas(name: str, count: int, gpus: int = 1) -> Obj:
     """Pods that come back when they are evicted."""
-    made = pod(name, gpus)
+    made = gpu_pod(name, gpus)
     labels = {"app": name}
     return {
         "apiVersion": "apps/v1",
@@ -237,7 +237,7 @@ def test_whatever_write_fails_machines_are_neither_too_many_nor_left(
             cluster.seen.of(NodeClaim).on_change(lambda _, new: made.add(new.metadata.name) if new else None)
             failing = Failing.once(at, fault)
             part = await autoscaling(cluster, failing=failing)
-            await cluster.create(pod("x", 2), pod("y", 2))
+            await cluster.create(gpu_pod("x", 2), gpu_pod("y", 2))
             if fault in CRASHES and at < 3:
                 await failing.strike()
                 await part.stop()

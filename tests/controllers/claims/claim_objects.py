@@ -11,22 +11,20 @@ from allotment.client.client import PatchType
 from allotment.client.form import Obj
 from allotment.controllers.claims.claim_release import ClaimRelease
 from allotment.controllers.claims.template_claims import TemplateClaims
+from tests.builders.plain import claim, claim_template, owned, pod
 from tests.controllers.cluster import Cluster, Component
 
 NAMESPACE = "default"
 V1 = "resource.k8s.io/v1"
 
 
-def template(name: str = "one-gpu", /, labels: dict[str, str] | None = None, **annotations: str) -> Obj:
-    metadata: Obj = {"labels": labels, "annotations": annotations} if labels else {}
-    spec = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com"}}]}}
-    meta = {"name": name, "namespace": NAMESPACE}
-    return {
-        "apiVersion": V1,
-        "kind": "ResourceClaimTemplate",
-        "metadata": meta,
-        "spec": {"metadata": metadata, "spec": spec},
-    }
+def labelling_template(
+    name: str = "one-gpu", /, labels: dict[str, str] | None = None, **annotations: str
+) -> Obj:
+    """A template whose claims get these labels and annotations."""
+    made = claim_template(name, namespace=NAMESPACE)
+    made["spec"]["metadata"] = {"labels": labels, "annotations": annotations} if labels else {}
+    return made
 
 
 def semantic_spec(mode: str) -> Obj:
@@ -34,24 +32,20 @@ def semantic_spec(mode: str) -> Obj:
     return {"resourceClassName": "acme", "allocationMode": mode}
 
 
-def pod(name: str, /, *templates: str, group: str = "", claims: tuple[str, ...] = (), **spec: Any) -> Obj:
+def claiming_pod(
+    name: str, /, *templates: str, group: str = "", claims: tuple[str, ...] = (), **spec: Any
+) -> Obj:
     """A pod with entries ``a``, ``b``… for its templates, and entries of their own names for claims."""
     entries = [
         {"name": letter, "resourceClaimTemplateName": each}
         for letter, each in zip("abcdef", templates, strict=False)
     ]
     entries += [{"name": claim, "resourceClaimName": claim} for claim in claims]
-    spec = {"containers": [{"name": "main", "image": "none"}], **spec}
     if entries:
         spec["resourceClaims"] = entries
     if group:
         spec["schedulingGroup"] = {"podGroupName": group}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": NAMESPACE},
-        "spec": spec,
-    }
+    return pod(name, namespace=NAMESPACE, image="none", **spec)
 
 
 def group(name: str, /, *templates: str) -> Obj:
@@ -67,17 +61,11 @@ def group(name: str, /, *templates: str) -> Obj:
     }
 
 
-def claim(name: str, /, *, owner: Obj | None = None, finalizers: tuple[str, ...] = (FINALIZER,)) -> Obj:
-    meta: Obj = {"name": name, "namespace": NAMESPACE, "finalizers": list(finalizers)}
-    if owner is not None:
-        kept = {"name": owner["metadata"]["name"], "uid": owner["metadata"]["uid"], "controller": True}
-        meta["ownerReferences"] = [{"apiVersion": owner["apiVersion"], "kind": owner["kind"], **kept}]
-    return {
-        "apiVersion": V1,
-        "kind": "ResourceClaim",
-        "metadata": meta,
-        "spec": template()["spec"]["spec"],
-    }
+def finalized_claim(
+    name: str, /, *, owner: Obj | None = None, finalizers: tuple[str, ...] = (FINALIZER,)
+) -> Obj:
+    made = claim(name, namespace=NAMESPACE, meta={"finalizers": list(finalizers)})
+    return made if owner is None else owned(made, owner, controller=True)
 
 
 def consumer(of: Obj) -> Obj:

@@ -17,17 +17,17 @@ from tests.controllers.claims.claim_objects import (
     allocation,
     bind,
     change,
-    claim,
+    claiming_pod,
     claims_of,
     consumer,
     controllers,
+    finalized_claim,
     finish,
     give,
     group,
-    pod,
+    labelling_template,
     remove,
     semantic_spec,
-    template,
     until_recorded,
 )
 from tests.controllers.cluster import Cluster, in_cluster
@@ -115,10 +115,10 @@ CASES = {
 
 
 async def set_up(cluster: Cluster, name: str, case: Case) -> None:
-    users = {which: (await cluster.create(pod(f"{name}-{which}")))[0] for which in ("one", "two")}
+    users = {which: (await cluster.create(claiming_pod(f"{name}-{which}")))[0] for which in ("one", "two")}
     for which in users:
         await bind(cluster, f"{name}-{which}")
-    made = claim(name, owner=users["one"] if case.owned else None, finalizers=case.finalizers)
+    made = finalized_claim(name, owner=users["one"] if case.owned else None, finalizers=case.finalizers)
     made["metadata"]["annotations"] = dict(case.annotations)
     await cluster.create(made)
     await give(cluster, name, *(users[which] for which in case.users))
@@ -149,7 +149,7 @@ def test_how_claims_end(tmp_path: Path, restart: bool) -> None:
 
 def test_what_drivers_said_goes_with_the_device(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
-        (user, _) = await cluster.create(pod("p"), claim("c"))
+        (user, _) = await cluster.create(claiming_pod("p"), finalized_claim("c"))
         await give(cluster, "c", user)
         device = {"driver": "gpu.example.com", "pool": "pool", "device": "c", "data": {"x": 1}}
         await change(cluster, V1, "resourceclaims", "c", {"status": {"devices": [device]}}, "status")
@@ -164,7 +164,7 @@ def test_what_drivers_said_goes_with_the_device(tmp_path: Path) -> None:
 def test_a_pod_deleted_before_it_ran_leaves_nothing(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         await controllers(cluster)
-        await cluster.create(template(), pod("p", "one-gpu"), pod("q", "one-gpu"))
+        await cluster.create(labelling_template(), claiming_pod("p", "one-gpu"), claiming_pod("q", "one-gpu"))
         for name in ("p", "q"):
             await until_recorded(cluster, name)
         await remove(cluster, "p")
@@ -175,10 +175,10 @@ def test_a_pod_deleted_before_it_ran_leaves_nothing(tmp_path: Path) -> None:
 
 def test_a_pod_deleted_before_it_was_bound_needs_nothing_though_it_stays_a_while(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
-        held = pod("p")
+        held = claiming_pod("p")
         held["metadata"]["finalizers"] = ["example.com/mine"]
         (user,) = await cluster.create(held)
-        await cluster.create(claim("own", owner=user), claim("shared"))
+        await cluster.create(finalized_claim("own", owner=user), finalized_claim("shared"))
         await give(cluster, "own", user)
         await give(cluster, "shared", user)
         await controllers(cluster)
@@ -193,8 +193,8 @@ def test_a_pod_deleted_before_it_was_bound_needs_nothing_though_it_stays_a_while
 
 def test_a_finished_pods_claim_costs_two_writes(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
-        (user,) = await cluster.create(pod("p"))
-        await cluster.create(claim("c", owner=user))
+        (user,) = await cluster.create(claiming_pod("p"))
+        await cluster.create(finalized_claim("c", owner=user))
         await give(cluster, "c", user)
         await bind(cluster, "p")
         await controllers(cluster)
@@ -213,7 +213,7 @@ def test_semantic_claims(tmp_path: Path, mode: str, ends: str) -> None:
         older = "resource.k8s.io/v1alpha2"
         meta = {"name": "c", "namespace": NAMESPACE, "finalizers": [SEMANTIC_FINALIZER]}
         user, _ = await cluster.create(
-            pod("p"),
+            claiming_pod("p"),
             {"apiVersion": older, "kind": "ResourceClaim", "metadata": meta, "spec": semantic_spec(mode)},
         )
         handle = {
@@ -238,9 +238,9 @@ def test_semantic_claims(tmp_path: Path, mode: str, ends: str) -> None:
 def test_a_groups_claim_lasts_as_long_as_the_group_and_its_pods(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         await controllers(cluster)
-        await cluster.create(template())
+        await cluster.create(labelling_template())
         (gang,) = await cluster.create(group("g", "one-gpu"))
-        await cluster.create(pod("p", "one-gpu", group="g"), pod("q", "one-gpu", group="g"))
+        await cluster.create(claiming_pod("p", "one-gpu", group="g"), claiming_pod("q", "one-gpu", group="g"))
         name = (await until_recorded(cluster, "p"))["a"]
         await until_recorded(cluster, "q")
         await give(cluster, name, gang)
@@ -263,13 +263,13 @@ def test_a_pod_that_comes_back_is_a_user_again(tmp_path: Path) -> None:
     """A server that was restored has pods again whose deletion we saw, with their old uids."""
 
     async def scenario(cluster: Cluster) -> None:
-        (user,) = await cluster.create(pod("p"))
+        (user,) = await cluster.create(claiming_pod("p"))
         part = cluster.component()
         released = ClaimRelease(part.client, part.informers)
         seen = await cluster.admin.of(Pod).get("p", NAMESPACE)
         released._pod_changed(seen, None)
         await part.start(released)
-        await cluster.create(claim("c"))
+        await cluster.create(finalized_claim("c"))
         await give(cluster, "c", user)
         await cluster.quiet()
         assert told(claims_of(cluster)["c"]) == "allocated for p"
@@ -280,7 +280,7 @@ def test_a_pod_that_comes_back_is_a_user_again(tmp_path: Path) -> None:
 def test_unknown_users_are_left_alone(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         await controllers(cluster)
-        await cluster.create(claim("c"))
+        await cluster.create(finalized_claim("c"))
         somebody = {"apiGroup": "example.com", "resource": "jobs", "name": "j", "uid": "u"}
         status = {"allocation": allocation("d"), "reservedFor": [somebody]}
         await change(cluster, V1, "resourceclaims", "c", {"status": status}, "status")
@@ -297,12 +297,12 @@ def test_a_pod_that_the_copy_lacks_keeps_its_claim(
     """The scheduler may have seen, and reserved for, a pod that we have not seen yet."""
 
     async def scenario(cluster: Cluster) -> None:
-        _, gone = await cluster.create(pod("p"), pod("gone"))
+        _, gone = await cluster.create(claiming_pod("p"), claiming_pod("gone"))
         stale = await cluster.admin.of(Pod).get("p", NAMESPACE)
         for name in ("p", "gone"):
             await remove(cluster, name)
-        (user,) = await cluster.create(pod("p"))
-        await cluster.create(claim("c"), claim("d"))
+        (user,) = await cluster.create(claiming_pod("p"))
+        await cluster.create(finalized_claim("c"), finalized_claim("d"))
         await give(cluster, "c", user)
         await give(cluster, "d", gone)
         part = cluster.component()
@@ -328,9 +328,9 @@ def test_an_old_copy_of_a_claim_takes_nothing_away(
     """Between our look and our write somebody reserves the claim, or it is given back and allocated anew, ahead of use."""
 
     async def scenario(cluster: Cluster) -> None:
-        gone, user = await cluster.create(pod("gone"), pod("p"))
+        gone, user = await cluster.create(claiming_pod("gone"), claiming_pod("p"))
         await remove(cluster, "gone")
-        await cluster.create(claim("c"))
+        await cluster.create(finalized_claim("c"))
         await give(cluster, "c", gone)
         stale = await cluster.admin.of(ResourceClaim).get("c", NAMESPACE)
         await give(cluster, "c", *((gone, user) if meanwhile == "allocated for p" else ()))

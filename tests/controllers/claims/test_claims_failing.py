@@ -17,16 +17,16 @@ from allotment.client.form import Obj
 from tests.controllers.claims.claim_objects import (
     bind,
     change,
-    claim,
+    claiming_pod,
     claims_of,
     controllers,
+    finalized_claim,
     finish,
     give,
     group,
-    pod,
+    labelling_template,
     recorded,
     remove,
-    template,
     until_recorded,
 )
 from tests.controllers.cluster import Cluster, in_cluster
@@ -61,11 +61,11 @@ async def life(cluster: Cluster, number: int, witness: Witness) -> None:
 
     (gang,) = await cluster.create(group(named("g"), "one-gpu"))
     stays, ends, member = await cluster.create(
-        pod(named("stays"), "one-gpu"),
-        pod(named("ends"), "one-gpu", "one-gpu"),
-        pod(named("member"), "one-gpu", group=named("g")),
+        claiming_pod(named("stays"), "one-gpu"),
+        claiming_pod(named("ends"), "one-gpu", "one-gpu"),
+        claiming_pod(named("member"), "one-gpu", group=named("g")),
     )
-    await cluster.create(claim(named("shared")))
+    await cluster.create(finalized_claim(named("shared")))
     await until_recorded(cluster, named("ends"), 2)
     for each in ("stays", "member"):
         await until_recorded(cluster, named(each))
@@ -138,7 +138,7 @@ def test_every_write_may_fail(tmp_path: Path, hows: tuple[Fault, ...]) -> None:
     async def scenario(cluster: Cluster) -> None:
         witness = Witness()
         cluster.seen.of(ResourceClaim).on_change(witness.see)
-        await cluster.create(template())
+        await cluster.create(labelling_template())
         at, struck = 0, True
         while struck:
             at += 1
@@ -155,7 +155,7 @@ def test_many_writes_may_fail(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         witness = Witness()
         cluster.seen.of(ResourceClaim).on_change(witness.see)
-        await cluster.create(template())
+        await cluster.create(labelling_template())
         for seed in range(5):
             chance = random.Random(seed)
             plan = [chance.choice([None, None, None, Fault.UNSENT, Fault.LOST]) for _ in range(200)]
@@ -174,7 +174,7 @@ def test_two_controllers_at_once_do_no_harm(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         witness = Witness()
         cluster.seen.of(ResourceClaim).on_change(witness.see)
-        await cluster.create(template())
+        await cluster.create(labelling_template())
         await controllers(cluster)
         await controllers(cluster)
         await life(cluster, 1, witness)

@@ -17,7 +17,7 @@ from allotment.client.client import Client
 from allotment.client.connection import load
 from allotment.client.over_http import HttpTransport
 from allotment.client.transport import Transport
-from tests.controllers.claims.claim_objects import controllers, template
+from tests.controllers.claims.claim_objects import controllers, labelling_template
 from tests.controllers.claims.test_claims_failing import Witness, life
 from tests.controllers.cluster import CONTROLLERS, Awake, Cluster, Component
 from tests.kubernetes.control_plane import ControlPlane
@@ -55,7 +55,7 @@ def test_the_life_of_claims(kubernetes: ControlPlane) -> None:
             each.metadata.uid for each in cluster.seen.of(ResourceClaim).all()
         )
         with suppress(AlreadyExists):
-            await cluster.create(template())
+            await cluster.create(labelling_template())
         part = await controllers(cluster)
         try:
             await life(cluster, 1, witness)

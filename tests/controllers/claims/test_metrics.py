@@ -5,7 +5,13 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry, generate_latest
 
 from allotment.controllers.claims.metrics import ClaimNumbers, SemanticNumbers
-from tests.controllers.claims.claim_objects import NAMESPACE, claim, give, pod, semantic_spec
+from tests.controllers.claims.claim_objects import (
+    NAMESPACE,
+    claiming_pod,
+    finalized_claim,
+    give,
+    semantic_spec,
+)
 from tests.controllers.cluster import Cluster, in_cluster
 
 OLDER = "resource.k8s.io/v1alpha2"
@@ -23,8 +29,8 @@ def test_claims_by_state_and_source(tmp_path: Path) -> None:
         registry = CollectorRegistry()
         part = cluster.component()
         ClaimNumbers(part.informers, registry)
-        (user,) = await cluster.create(pod("p"))
-        made = [claim(name) for name in ("pending", "ahead", "used", "extended")]
+        (user,) = await cluster.create(claiming_pod("p"))
+        made = [finalized_claim(name) for name in ("pending", "ahead", "used", "extended")]
         made[2]["metadata"]["annotations"] = {"resource.kubernetes.io/pod-claim-name": "a"}
         made[3]["metadata"]["annotations"] = {"resource.kubernetes.io/extended-resource-claim": "true"}
         await cluster.create(*made)
@@ -75,7 +81,7 @@ def test_semantic_parameters(tmp_path: Path) -> None:
                     "parametersRef": {**reference, "kind": "CardParameters"},
                 },
             },
-            claim("v1"),
+            finalized_claim("v1"),
         )
         handle = {
             "driverName": "acme.example.com",

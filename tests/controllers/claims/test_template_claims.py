@@ -17,16 +17,16 @@ from tests.controllers.claims.claim_objects import (
     V1,
     bind,
     change,
-    claim,
+    claiming_pod,
     claims_of,
     controllers,
+    finalized_claim,
     finish,
     group,
-    pod,
+    labelling_template,
     recorded,
     remove,
     semantic_spec,
-    template,
     until_recorded,
 )
 from tests.controllers.cluster import Cluster, in_cluster
@@ -56,7 +56,7 @@ async def counted(cluster: Cluster) -> Counting:
 def test_nothing_is_written_again_before_the_copy_shows_it(tmp_path: Path, plural: str) -> None:
     async def scenario(cluster: Cluster) -> None:
         watch, traffic = Held(), Counting()
-        await cluster.create(template(), pod("p", "one-gpu"))
+        await cluster.create(labelling_template(), claiming_pod("p", "one-gpu"))
         part = cluster.component(through=lambda beneath: watch.through(traffic.through(beneath)))
         made = TemplateClaims(part.client, part.informers, part.recorder)
         await part.start()
@@ -77,8 +77,10 @@ def test_nothing_is_written_again_before_the_copy_shows_it(tmp_path: Path, plura
 def test_a_pod_gets_its_claim_for_two_writes(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         traffic = await counted(cluster)
-        await cluster.create(template("one-gpu", {"team": "a"}, note="x"), template("other"))
-        made, _ = await cluster.create(pod("p", "one-gpu"), pod("needs-nothing"))
+        await cluster.create(
+            labelling_template("one-gpu", {"team": "a"}, note="x"), labelling_template("other")
+        )
+        made, _ = await cluster.create(claiming_pod("p", "one-gpu"), claiming_pod("needs-nothing"))
         await until_recorded(cluster, "p")
         name = claim_name("p", "a", made["metadata"]["uid"])
         assert recorded(cluster, "p") == {"a": name}
@@ -115,7 +117,11 @@ def test_a_pod_gets_its_claim_for_two_writes(tmp_path: Path) -> None:
 
 def test_several_entries_and_what_others_wrote_stay_together(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
-        await cluster.create(template("x"), template("y"), pod("p", "x", "y", "x", claims=("own",)))
+        await cluster.create(
+            labelling_template("x"),
+            labelling_template("y"),
+            claiming_pod("p", "x", "y", "x", claims=("own",)),
+        )
         theirs = [{"name": "b", "resourceClaimName": None}, {"name": "own", "resourceClaimName": "own"}]
         await change(
             cluster, "v1", "pods", "p", {"status": {"resourceClaimStatuses": theirs}}, subresource="status"
@@ -136,8 +142,8 @@ def test_semantic_templates_give_semantic_claims(tmp_path: Path) -> None:
         spec = semantic_spec("Immediate")
         await controllers(cluster)
         await cluster.create(
-            {**template("t"), "apiVersion": older, "spec": {"spec": spec}},
-            pod("p", "t"),
+            {**labelling_template("t"), "apiVersion": older, "spec": {"spec": spec}},
+            claiming_pod("p", "t"),
         )
         names = await until_recorded(cluster, "p")
         made = await cluster.admin.plain(older, "resourceclaims").get(names["a"], NAMESPACE)
@@ -150,7 +156,7 @@ def test_semantic_templates_give_semantic_claims(tmp_path: Path) -> None:
 def test_a_missing_template_is_told_once_and_waited_for(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         await controllers(cluster)
-        await cluster.create(pod("p", "late"))
+        await cluster.create(claiming_pod("p", "late"))
         told = await cluster.eventually(lambda: cluster.events("p"))
         assert told == [
             "FailedResourceClaimCreation: the claim 'a' is made as soon as there is a ResourceClaimTemplate default/late"
@@ -159,7 +165,7 @@ def test_a_missing_template_is_told_once_and_waited_for(tmp_path: Path) -> None:
         await cluster.quiet()
         (event,) = cluster.seen.plain("v1", "events").all()
         assert event["count"] == 1
-        await cluster.create(template("late"))
+        await cluster.create(labelling_template("late"))
         await until_recorded(cluster, "p")
 
     in_cluster(tmp_path, scenario)
@@ -173,7 +179,7 @@ def test_a_template_that_the_copy_lacks_is_asked_for(tmp_path: Path) -> None:
         made = TemplateClaims(part.client, part.informers, part.recorder)
         made._templates.get = lambda name, namespace="": None  # type: ignore[method-assign]  # the copy is behind
         await part.start(made)
-        await cluster.create(template(), pod("p", "one-gpu"))
+        await cluster.create(labelling_template(), claiming_pod("p", "one-gpu"))
         await until_recorded(cluster, "p")
         await cluster.quiet()
         assert cluster.events("p") == []
@@ -183,9 +189,9 @@ def test_a_template_that_the_copy_lacks_is_asked_for(tmp_path: Path) -> None:
 
 def test_a_foreign_claim_of_the_name_is_said_and_left_alone(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
-        (made,) = await cluster.create(pod("p", "one-gpu", "one-gpu"))
+        (made,) = await cluster.create(claiming_pod("p", "one-gpu", "one-gpu"))
         name = claim_name("p", "a", made["metadata"]["uid"])
-        await cluster.create(template(), claim(name, finalizers=()))
+        await cluster.create(labelling_template(), finalized_claim(name, finalizers=()))
         part = await controllers(cluster)
         told = await cluster.eventually(lambda: cluster.events("p"))
         assert told == [
@@ -212,7 +218,7 @@ def test_a_claim_that_cannot_be_made_is_said(tmp_path: Path) -> None:
         await part.start(TemplateClaims(part.client, part.informers, part.recorder, creations=creations))
         await cluster.create({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": meta, "spec": quota})
         await change(cluster, "v1", "resourcequotas", "none", {"status": {"hard": quota["hard"]}}, "status")
-        await cluster.create(template(), pod("p", "one-gpu"))
+        await cluster.create(labelling_template(), claiming_pod("p", "one-gpu"))
         told = await cluster.eventually(lambda: cluster.events("p"))
         assert told[0].startswith("FailedResourceClaimCreation: the claim 'a' cannot be made: ")
         assert "quota" in told[0]
@@ -230,7 +236,7 @@ def test_a_claim_that_cannot_be_made_is_said(tmp_path: Path) -> None:
 def test_a_claim_that_vanishes_is_made_again_while_it_is_needed(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         await controllers(cluster)
-        await cluster.create(template(), pod("p", "one-gpu"), pod("q", "one-gpu"))
+        await cluster.create(labelling_template(), claiming_pod("p", "one-gpu"), claiming_pod("q", "one-gpu"))
         await cluster.eventually(lambda: recorded(cluster, "p") and recorded(cluster, "q"))
         first = claims_of(cluster)[recorded(cluster, "p")["a"]]
         await finish(cluster, "q")
@@ -250,13 +256,13 @@ def test_a_claim_that_vanishes_is_made_again_while_it_is_needed(tmp_path: Path) 
 def test_a_claim_that_vanishes_with_its_template_waits_for_both(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         await controllers(cluster)
-        await cluster.create(template(), pod("p", "one-gpu"))
+        await cluster.create(labelling_template(), claiming_pod("p", "one-gpu"))
         name = (await until_recorded(cluster, "p"))["a"]
         await remove(cluster, "one-gpu", V1, "resourceclaimtemplates")
         await remove(cluster, name, V1, "resourceclaims")
         await cluster.eventually(lambda: cluster.events("p"))
         assert claims_of(cluster) == {}
-        await cluster.create(template())
+        await cluster.create(labelling_template())
         await cluster.eventually(lambda: list(claims_of(cluster)) == [name])
 
     in_cluster(tmp_path, scenario)
@@ -264,8 +270,8 @@ def test_a_claim_that_vanishes_with_its_template_waits_for_both(tmp_path: Path) 
 
 def test_claims_of_another_controller_are_taken_as_they_are(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
-        _, made = await cluster.create(template(), pod("p", "one-gpu"))
-        theirs = claim("p-a-x7k2p", owner=made)
+        _, made = await cluster.create(labelling_template(), claiming_pod("p", "one-gpu"))
+        theirs = finalized_claim("p-a-x7k2p", owner=made)
         theirs["metadata"]["annotations"] = {"resource.kubernetes.io/pod-claim-name": "a"}
         await cluster.create(theirs)
         await controllers(cluster)
@@ -279,10 +285,10 @@ def test_claims_of_another_controller_are_taken_as_they_are(tmp_path: Path) -> N
 def test_a_replaced_pod_has_claims_of_its_own(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         await controllers(cluster)
-        await cluster.create(template(), pod("p", "one-gpu"))
+        await cluster.create(labelling_template(), claiming_pod("p", "one-gpu"))
         before = await until_recorded(cluster, "p")
         await remove(cluster, "p")
-        await cluster.create(pod("p", "one-gpu"))
+        await cluster.create(claiming_pod("p", "one-gpu"))
         await cluster.eventually(lambda: recorded(cluster, "p") not in ({}, before))
         after = recorded(cluster, "p")
         await cluster.eventually(lambda: list(claims_of(cluster)) == [after["a"]], "the garbage collector")
@@ -294,10 +300,12 @@ def test_a_group_has_one_claim_for_all_its_pods(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         groups = cluster.seen.plain("scheduling.k8s.io/v1beta1", "podgroups")
         await controllers(cluster)
-        await cluster.create(template(), template("own"))
-        await cluster.create(pod("early", "one-gpu", group="g"))  # before its group: it waits
+        await cluster.create(labelling_template(), labelling_template("own"))
+        await cluster.create(claiming_pod("early", "one-gpu", group="g"))  # before its group: it waits
         (gang,) = await cluster.create(group("g", "one-gpu"))
-        await cluster.create(pod("late", "one-gpu", "own", group="g"), pod("other", "own", group="g"))
+        await cluster.create(
+            claiming_pod("late", "one-gpu", "own", group="g"), claiming_pod("other", "own", group="g")
+        )
         await cluster.eventually(
             lambda: [len(recorded(cluster, each)) for each in ("early", "late", "other")] == [1, 2, 1]
         )
@@ -326,7 +334,7 @@ def test_a_pod_that_is_known_before_its_group_gets_its_claim_with_the_group(tmp_
     async def scenario(cluster: Cluster) -> None:
         await controllers(cluster)
         pods = cluster.seen.of(Pod)
-        await cluster.create(template(), pod("early", "one-gpu", group="g"))
+        await cluster.create(labelling_template(), claiming_pod("early", "one-gpu", group="g"))
         await cluster.eventually(lambda: pods.get("early", NAMESPACE))
         await cluster.create(group("g"))
         await until_recorded(cluster, "early")
@@ -338,7 +346,9 @@ def test_without_groups_a_pod_has_its_own(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         part = cluster.component()
         await part.start(TemplateClaims(part.client, part.informers, part.recorder, groups=False))
-        await cluster.create(template(), group("g", "one-gpu"), pod("p", "one-gpu", group="g"))
+        await cluster.create(
+            labelling_template(), group("g", "one-gpu"), claiming_pod("p", "one-gpu", group="g")
+        )
         names = await until_recorded(cluster, "p")
         assert claims_of(cluster)[names["a"]].metadata.owner_references[0].kind == "Pod"
 
@@ -348,14 +358,14 @@ def test_without_groups_a_pod_has_its_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize("ended", ["finished", "deleted"])
 def test_pods_that_are_over_get_none(tmp_path: Path, ended: str) -> None:
     async def scenario(cluster: Cluster) -> None:
-        await cluster.create(pod("p", "one-gpu", terminationGracePeriodSeconds=30))
+        await cluster.create(claiming_pod("p", "one-gpu", terminationGracePeriodSeconds=30))
         await bind(cluster, "p")
         if ended == "finished":
             await finish(cluster, "p")
         else:
             await cluster.admin.of(Pod).delete("p", NAMESPACE)  # it ends as its node says
         await controllers(cluster)
-        await cluster.create(template())
+        await cluster.create(labelling_template())
         await cluster.quiet()
         assert claims_of(cluster) == {}
 
@@ -365,8 +375,10 @@ def test_pods_that_are_over_get_none(tmp_path: Path, ended: str) -> None:
 def test_many_pods_at_once_each_get_one(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         await controllers(cluster, workers=32)
-        await cluster.create(template())
-        await asyncio.gather(*(cluster.create(pod(f"p{number}", "one-gpu")) for number in range(100)))
+        await cluster.create(labelling_template())
+        await asyncio.gather(
+            *(cluster.create(claiming_pod(f"p{number}", "one-gpu")) for number in range(100))
+        )
         await cluster.eventually(lambda: all(recorded(cluster, f"p{number}") for number in range(100)))
         await cluster.quiet()
         assert len(claims_of(cluster)) == 100

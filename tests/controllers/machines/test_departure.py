@@ -11,21 +11,15 @@ from allotment.api.core import Node, Pod
 from allotment.autoscaler.catalogue.node_claims import ClaimProgress
 from allotment.client.form import Obj
 from allotment.controllers.workloads.disruption_budgets import DisruptionBudgets
+from tests.builders.plain import pod
 from tests.controllers.cluster import Cluster, in_cluster
 from tests.controllers.machines.cloud import Cloud, SkewedClock
 from tests.controllers.machines.world import Part, claim, delete, follow, running, state, told, until
 from tests.controllers.taints.evictions import going, marks
 
 
-def pod(name: str, on: str, **meta: Any) -> Obj:
-    spec = {"nodeName": on, "containers": [{"name": "main", "image": "busybox"}]}
-    more = meta.pop("spec", {})
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": "default", "labels": {"app": "a"}, **meta},
-        "spec": {**spec, **more},
-    }
+def placed_pod(name: str, on: str, spec: Obj | None = None, **meta: Any) -> Obj:
+    return pod(name, {"app": "a"}, namespace="default", meta=meta, nodeName=on, **(spec or {}))
 
 
 async def running_pod(cluster: Cluster, made: Obj) -> None:
@@ -59,7 +53,7 @@ def test_pods_are_evicted_and_waited_for_before_the_machine_ends(tmp_path: Path)
         cloud = Cloud(cluster)
         _, node = await ready(cluster, cloud)
         for name in ("one", "two"):
-            await running_pod(cluster, pod(name, node))
+            await running_pod(cluster, placed_pod(name, node))
         await delete(cluster)
         await settled(cluster, ClaimProgress.GOING)
         assert going(cluster, "one")
@@ -93,7 +87,7 @@ def test_pods_that_belong_to_the_node_do_not_hold_it(tmp_path: Path, case: str) 
     async def scenario(cluster: Cluster) -> None:
         cloud = Cloud(cluster)
         _, node = await ready(cluster, cloud)
-        await running_pod(cluster, pod("stays", node, **NOT_WAITED_FOR[case]))
+        await running_pod(cluster, placed_pod("stays", node, **NOT_WAITED_FOR[case]))
         await delete(cluster)
         await settled(cluster, None)
         assert not cloud.running
@@ -114,7 +108,7 @@ async def guarded(cluster: Cluster, node: str) -> None:
     }
     budgets = cluster.admin.plain("policy/v1", "poddisruptionbudgets")
     await budgets.create(budget)
-    await running_pod(cluster, pod("dear", node, spec={"terminationGracePeriodSeconds": 20}))
+    await running_pod(cluster, placed_pod("dear", node, spec={"terminationGracePeriodSeconds": 20}))
     cluster.seen.plain("policy/v1", "poddisruptionbudgets")
     await cluster.quiet()
 

@@ -24,7 +24,7 @@ from tests.autoscaler.build import (
 from tests.controllers.cluster import Cluster, in_cluster
 from tests.controllers.machines.cloud import SkewedClock
 from tests.controllers.machines.world import AT_ONCE, claim, delete, follow, running, state, told, until
-from tests.controllers.simulation.simulated import pod
+from tests.controllers.simulation.simulated import placed_pod
 
 PAIRED = devices(
     template("gpus", GPU, device("gpu-0"), device("gpu-1")),
@@ -73,7 +73,7 @@ def test_pods_run_on_it_and_go_with_it(tmp_path: Path) -> None:
         await running(cluster)
         await claim(cluster)
         await until(cluster, ClaimProgress.INITIALIZED)
-        await cluster.create(pod("p", on="c"))
+        await cluster.create(placed_pod("p", on="c"))
 
         def phase() -> str | None:
             found = cluster.seen.of(Pod).get("p", "default")

@@ -22,7 +22,7 @@ from tests.autoscaler.build import catalogue, gpus, group, machine, pool, type_
 from tests.controllers.cluster import Cluster, in_cluster
 from tests.controllers.machines.cloud import Cloud, SkewedClock, Trouble
 from tests.controllers.machines.world import PLACE, claim, delete, follow, running, seen, until
-from tests.controllers.simulation.simulated import pod as pod_on
+from tests.controllers.simulation.simulated import placed_pod
 
 
 async def counting(cluster: Cluster) -> None:
@@ -105,7 +105,7 @@ def test_the_last_time_that_a_pod_came_or_went_is_on_the_claim(tmp_path: Path) -
             found = seen(cluster)
             return moment(found.status.last_pod_event_time) if found is not None else None
 
-        await cluster.create(pod_on("p", on=name))
+        await cluster.create(placed_pod("p", on=name))
         await cluster.eventually(written, "a pod came")
         came = written() or clock()
         clock.pass_(100)
@@ -113,7 +113,7 @@ def test_the_last_time_that_a_pod_came_or_went_is_on_the_claim(tmp_path: Path) -
         await cluster.eventually(lambda: (written() or came) > came, "it went")
         went = written() or clock()
         assert (went - came).total_seconds() >= 99
-        await cluster.create(pod_on("q", on=name))
+        await cluster.create(placed_pod("q", on=name))
         clock.pass_(5)
         await cluster.admin.of(Pod).delete("q", "default", grace_seconds=0)
         await cluster.quiet()
@@ -130,7 +130,7 @@ def test_pods_that_were_there_before_are_no_news(tmp_path: Path) -> None:
         await running(cluster, Cloud(cluster))
         await claim(cluster)
         await until(cluster, ClaimProgress.INITIALIZED)
-        await cluster.create(pod_on("p", on=cluster.seen.of(Node).all()[0].metadata.name))
+        await cluster.create(placed_pod("p", on=cluster.seen.of(Node).all()[0].metadata.name))
         times = []
         for seconds in (0, 1000):
             clock = SkewedClock()

@@ -20,7 +20,7 @@ from allotment.controllers.nodes.node_lifecycle import (
 )
 from allotment.controllers.nodes.orphaned_pods import ABSENT_SECONDS, OrphanedPods
 from tests.controllers.cluster import Cluster, in_cluster
-from tests.controllers.simulation.simulated import Time, node, pod
+from tests.controllers.simulation.simulated import Time, placed_pod, simulated_node
 
 BOTH = ("NoSchedule", "NoExecute")
 
@@ -65,7 +65,7 @@ def test_a_node_whose_lease_is_not_renewed_is_marked_and_unmarked_when_it_is_bac
     async def scenario(cluster: Cluster) -> None:
         time = Time()
         judge = await lifecycle(cluster, time)
-        await cluster.create(node())
+        await cluster.create(simulated_node())
         await renew(cluster)
         await cluster.quiet()
         assert await judge.reconcile("ada") == Again(SILENCE_SECONDS, "it may fall silent")
@@ -92,7 +92,7 @@ def test_renewals_keep_a_node_alive(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         time = Time()
         judge = await lifecycle(cluster, time)
-        await cluster.create(node())
+        await cluster.create(simulated_node())
         for second in range(0, 60, 10):
             await renew(cluster, at=f"2026-01-01T00:00:{second:02}.000000Z")
             await cluster.quiet()
@@ -107,7 +107,7 @@ def test_a_heartbeat_in_the_status_counts_as_well(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         time = Time()
         judge = await lifecycle(cluster, time)
-        await cluster.create(node())
+        await cluster.create(simulated_node())
         await report(cluster, "True", "2026-01-01T00:00:00Z")
         await cluster.quiet()
         time.pass_(SILENCE_SECONDS)
@@ -133,7 +133,7 @@ def test_a_node_that_was_never_heard_of_is_left_alone(tmp_path: Path, status: st
     async def scenario(cluster: Cluster) -> None:
         time = Time()
         judge = await lifecycle(cluster, time)
-        await cluster.create(node(ready=status))
+        await cluster.create(simulated_node(ready=status))
         await cluster.quiet()
         time.pass_(SILENCE_SECONDS)
         assert await judge.reconcile("ada") is None
@@ -146,7 +146,7 @@ def test_a_node_that_was_never_heard_of_is_left_alone(tmp_path: Path, status: st
 def test_a_node_that_says_it_is_not_ready_gets_the_other_taint(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         await lifecycle(cluster, Time())
-        own = node()
+        own = simulated_node()
         own["spec"] = {"taints": [{"key": "example.com/mine", "value": "v", "effect": "NoSchedule"}]}
         await cluster.create(own)
         await report(cluster, "False", "2026-01-01T00:00:00Z")
@@ -164,7 +164,7 @@ def test_a_judge_who_slept_does_not_judge(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         time = Time()
         judge = await lifecycle(cluster, time)
-        await cluster.create(node())
+        await cluster.create(simulated_node())
         await renew(cluster)
         await cluster.quiet()
         time.pass_(SILENCE_SECONDS + LATE_SECONDS + 1)
@@ -224,7 +224,13 @@ def test_pods_of_a_deleted_node_go_after_a_while(tmp_path: Path) -> None:
         time = Time()
         made = await collector(cluster, time)
         ends: list[Obj] = []
-        await cluster.create(node(), node("bea"), pod(), pod("other", on="bea"), pod("going"))
+        await cluster.create(
+            simulated_node(),
+            simulated_node("bea"),
+            placed_pod(),
+            placed_pod("other", on="bea"),
+            placed_pod("going"),
+        )
         pods = cluster.admin.of(Pod)
         await pods.delete("going", "default")  # nobody is there to say that it has ended
         await cluster.quiet()
@@ -253,11 +259,11 @@ def test_a_node_that_comes_back_in_time_keeps_its_pods(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         time = Time()
         made = await collector(cluster, time)
-        await cluster.create(node(), pod())
+        await cluster.create(simulated_node(), placed_pod())
         await cluster.quiet()
         await cluster.admin.of(Node).delete("ada")
         await cluster.quiet()
-        await cluster.create(node())
+        await cluster.create(simulated_node())
         await cluster.quiet()
         time.pass_(ABSENT_SECONDS)
         assert await made.reconcile(("default", "p")) is None
@@ -272,7 +278,7 @@ def test_the_server_is_asked_before_a_pod_is_removed(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         time = Time()
         made = await collector(cluster, time)
-        await cluster.create(node(), pod())
+        await cluster.create(simulated_node(), placed_pod())
         await cluster.quiet()
         made._nodes._objects.clear()
         assert await made.reconcile(("default", "p")) is not None
@@ -287,7 +293,7 @@ def test_a_pod_that_a_finalizer_holds_is_told_once(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         time = Time()
         made = await collector(cluster, time)
-        held = pod()
+        held = placed_pod()
         held["metadata"]["finalizers"] = ["example.com/wait"]
         await cluster.create(held)  # on a node that never was
         await cluster.quiet()

@@ -34,7 +34,7 @@ from allotment.controllers.pools.resource_pools import UPDATE_PAUSE, Pools
 from allotment.usage.counter import NAME, NAMESPACE, standstill
 from allotment.usage.pool import PoolUsage, compute_pool_usage
 from tests.checkout import CHECKOUT
-from tests.controllers.claims.claim_objects import claim
+from tests.controllers.claims.claim_objects import finalized_claim
 from tests.controllers.claims.test_metrics import numbers
 from tests.controllers.cluster import PATIENCE, Cluster, Component, in_cluster
 from tests.controllers.failing import Failing, Fault, with_each_write_failing
@@ -79,7 +79,7 @@ def gpus(
 
 async def take(cluster: Cluster, name: str, device: str, pool: str = "node-1", driver: str = GPU) -> None:
     """A claim that holds a device."""
-    await cluster.create(claim(name, finalizers=()))
+    await cluster.create(finalized_claim(name, finalizers=()))
     result = {"request": "gpu", "driver": driver, "pool": pool, "device": device}
     status = {"allocation": {"devices": {"results": [result]}}}
     await cluster.admin.plain(V1, "resourceclaims").patch(

@@ -11,6 +11,7 @@ import msgspec
 from allotment.api import codec
 from allotment.api.core import Node, Pod
 from allotment.api.resource import ResourceClaim, ResourceSlice
+from tests.builders.plain import claim, node, pod
 
 Obj = dict[str, Any]
 
@@ -35,28 +36,20 @@ class Time:
         self.seconds += seconds
 
 
-def node(name: str = "ada", *, simulated: bool = True, ready: str = "True", **labels: str) -> Obj:
+def simulated_node(name: str = "ada", *, simulated: bool = True, ready: str = "True", **labels: str) -> Obj:
     marks = {"allotment.dev/simulated": "true"} if simulated else {}
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name, "labels": {**marks, **labels}},
-        "status": {"conditions": [{"type": "Ready", "status": ready}] if ready else []},
-    }
+    return node(name, {**marks, **labels}, conditions=[{"type": "Ready", "status": ready}] if ready else [])
 
 
-def pod(
+def placed_pod(
     name: str = "p", *, on: str = "ada", claims: tuple[Obj, ...] = (), marks: Mapping[str, str] | None = None
 ) -> Obj:
     """A pod on a node. Marks are annotations, given by their last part: ``{"run-seconds": "0"}``."""
-    annotations = {f"allotment.dev/{key}": value for key, value in (marks or {}).items()}
-    spec: Obj = {"containers": [{"name": "main", "image": "busybox"}], "restartPolicy": "Never"}
-    if claims:
-        spec["resourceClaims"] = list(claims)
+    meta = {"annotations": {f"allotment.dev/{key}": value for key, value in (marks or {}).items()}}
+    spec: Obj = {"resourceClaims": list(claims)} if claims else {}
     if on:
         spec["nodeName"] = on
-    meta = {"name": name, "namespace": "default", "annotations": annotations}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
+    return pod(name, namespace="default", image="busybox", meta=meta, restartPolicy="Never", **spec)
 
 
 def slice_(*devices: str, pool: str = "ada", generation: int = 1, **spec: Any) -> Obj:
@@ -73,11 +66,8 @@ def slice_(*devices: str, pool: str = "ada", generation: int = 1, **spec: Any) -
     }
 
 
-def claim(name: str = "c") -> Obj:
-    request = {"name": "gpu", "exactly": {"deviceClassName": "gpu"}}
-    meta = {"name": name, "namespace": "default"}
-    spec = {"devices": {"requests": [request]}}
-    return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": meta, "spec": spec}
+def gpu_claim(name: str = "c") -> Obj:
+    return claim(name, "gpu", namespace="default")
 
 
 def allocation(*devices: str, pool: str = "ada", **result: Any) -> Obj:

@@ -9,7 +9,7 @@ from allotment.controllers.controller import Again
 from allotment.controllers.simulation.driver import SimulatedDrivers
 from allotment.controllers.simulation.prepare import ClaimKey
 from tests.controllers.cluster import Cluster, in_cluster
-from tests.controllers.simulation.simulated import Time, allocation, claim, slice_
+from tests.controllers.simulation.simulated import Time, allocation, gpu_claim, slice_
 
 C = ClaimKey("default", "c")
 CONDITIONS: Obj = {"bindingConditions": ["Attached", "Warm"], "bindingFailureConditions": ["Broken"]}
@@ -31,7 +31,7 @@ def played_slice(seconds: str | None, **spec: Any) -> Obj:
 
 
 async def allocate(cluster: Cluster, time: Time, pool: str = "ada") -> None:
-    await cluster.create(claim())
+    await cluster.create(gpu_claim())
     given = allocation("gpu-0", pool=pool, **CONDITIONS)
     given["allocationTimestamp"] = time.now().strftime("%Y-%m-%dT%H:%M:%SZ")
     claims = cluster.admin.plain("resource.k8s.io/v1", "resourceclaims")

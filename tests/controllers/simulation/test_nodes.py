@@ -16,7 +16,7 @@ from allotment.controllers.simulation.heartbeat import (
     _until_turn,
 )
 from tests.controllers.cluster import Cluster, in_cluster
-from tests.controllers.simulation.simulated import Time, node
+from tests.controllers.simulation.simulated import Time, simulated_node
 
 
 async def heartbeat(cluster: Cluster, time: Time) -> SimulatedHeartbeat:
@@ -49,7 +49,7 @@ def test_a_node_gets_a_lease_that_goes_with_it(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         await heartbeat(cluster, Time())
         cluster.seen.of(Node)
-        made = (await cluster.create(node(), node("real", simulated=False)))[0]
+        made = (await cluster.create(simulated_node(), simulated_node("real", simulated=False)))[0]
         found = await cluster.eventually(lambda: lease(cluster)) or {}
         assert found["spec"]["holderIdentity"] == "ada"
         assert found["spec"]["renewTime"] == "2026-01-01T00:00:00.000000Z"
@@ -68,7 +68,7 @@ def test_a_lease_is_renewed_when_its_turn_comes_and_not_before(tmp_path: Path) -
     async def scenario(cluster: Cluster) -> None:
         time = Time()
         played = await heartbeat(cluster, time)
-        await cluster.create(node())
+        await cluster.create(simulated_node())
         await cluster.eventually(lambda: lease(cluster))
         await cluster.quiet()
         again = await played.reconcile("ada")
@@ -89,7 +89,7 @@ def test_a_lease_is_renewed_when_its_turn_comes_and_not_before(tmp_path: Path) -
 def test_a_node_that_was_declared_lost_reports_itself_ready(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         await heartbeat(cluster, Time())
-        await cluster.create(node(ready="Unknown"), node("bare", ready=""))
+        await cluster.create(simulated_node(ready="Unknown"), simulated_node("bare", ready=""))
         await cluster.eventually(lambda: ready(cluster) == ready(cluster, "bare") == "True")
 
     in_cluster(tmp_path, scenario)
@@ -99,7 +99,7 @@ def test_without_its_label_a_node_falls_silent(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         time = Time()
         played = await heartbeat(cluster, time)
-        await cluster.create(node())
+        await cluster.create(simulated_node())
         await cluster.eventually(lambda: lease(cluster))
         await label(cluster, "ada", None)
         await cluster.quiet()
@@ -121,7 +121,7 @@ def test_pulling_the_plug_is_noticed_and_putting_it_back_in_too(tmp_path: Path) 
         part = cluster.component()
         judge = NodeLifecycle(part.client, part.informers, part.recorder, now=time.now, clock=time.clock)
         await part.start(judge)
-        await cluster.create(node(), node("bea"))
+        await cluster.create(simulated_node(), simulated_node("bea"))
         await cluster.eventually(lambda: lease(cluster) and lease(cluster, "bea"))
         await label(cluster, "ada", None)
         for _ in range(4):

@@ -17,10 +17,10 @@ from tests.controllers.simulation.simulated import (
     CARDS,
     Time,
     allocation,
-    claim,
-    node,
-    pod,
+    gpu_claim,
+    placed_pod,
     semantic_allocation,
+    simulated_node,
     slice_,
     tree,
     user,
@@ -55,7 +55,7 @@ async def give(cluster: Cluster, to: Obj, *devices: str) -> None:
 def test_a_pod_starts_in_one_write_and_looks_as_from_a_kubelet(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         await kubelet(cluster, Time())
-        wanted = pod()
+        wanted = placed_pod()
         wanted["spec"]["initContainers"] = [
             {"name": "once", "image": "busybox"},
             {"name": "beside", "image": "busybox", "restartPolicy": "Always"},
@@ -63,7 +63,7 @@ def test_a_pod_starts_in_one_write_and_looks_as_from_a_kubelet(tmp_path: Path) -
         seen = cluster.seen.plain("v1", "pods")
         versions: list[str] = []
         seen.on_change(lambda old, new: versions.append((new or {})["metadata"]["resourceVersion"]))
-        await cluster.create(node(), wanted)
+        await cluster.create(simulated_node(), wanted)
         await cluster.eventually(lambda: phase(cluster) == "Running")
         await cluster.quiet()
         found = await cluster.admin.plain("v1", "pods").get("p", "default")
@@ -84,7 +84,9 @@ def test_a_pod_starts_in_one_write_and_looks_as_from_a_kubelet(tmp_path: Path) -
 def test_pods_on_other_nodes_are_left_to_their_kubelets(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         await kubelet(cluster, Time())
-        await cluster.create(node("real", simulated=False), pod(on="real"), pod("unbound", on=""))
+        await cluster.create(
+            simulated_node("real", simulated=False), placed_pod(on="real"), placed_pod("unbound", on="")
+        )
         await cluster.quiet()
         found = await cluster.admin.of(Pod).list("default")
         assert [each.status.phase for each in found.items] == ["Pending", "Pending"]
@@ -100,7 +102,7 @@ def test_a_pod_whose_device_is_gone_waits_says_why_and_starts_when_it_is_back(tm
     async def scenario(cluster: Cluster) -> None:
         await kubelet(cluster, Time())
         cluster.seen.plain("v1", "events")
-        made = (await cluster.create(node(), claim(), pod(on="", claims=(BY_NAME,))))[-1]
+        made = (await cluster.create(simulated_node(), gpu_claim(), placed_pod(on="", claims=(BY_NAME,))))[-1]
         await give(cluster, made, "gpu-0")
         target = {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "ada"}}
         await cluster.admin.plain("v1", "pods").act("p", "binding", target, "default")
@@ -129,9 +131,9 @@ def test_a_pod_bound_ahead_of_its_claim_starts_when_the_claim_is_its(tmp_path: P
     async def scenario(cluster: Cluster) -> None:
         await kubelet(cluster, Time())
         cluster.seen.plain("v1", "events")
-        made = (await cluster.create(node(), slice_("gpu-0"), pod(claims=(BY_NAME,))))[-1]
+        made = (await cluster.create(simulated_node(), slice_("gpu-0"), placed_pod(claims=(BY_NAME,))))[-1]
         await cluster.eventually(lambda: cluster.events("p") and "does not exist" in cluster.events("p")[-1])
-        await cluster.create(claim())
+        await cluster.create(gpu_claim())
         await cluster.eventually(lambda: "is not reserved" in cluster.events("p")[-1])
         await give(cluster, made, "gpu-0")
         await cluster.eventually(lambda: phase(cluster) == "Running")
@@ -145,9 +147,15 @@ def test_a_pod_whose_instance_of_a_tree_is_gone_waits_for_it(tmp_path: Path) -> 
     async def scenario(cluster: Cluster) -> None:
         await kubelet(cluster, Time())
         cluster.seen.plain("v1", "events")
-        early = {**claim(), "apiVersion": "resource.k8s.io/v1alpha2", "spec": {"resourceClassName": "cards"}}
+        early = {
+            **gpu_claim(),
+            "apiVersion": "resource.k8s.io/v1alpha2",
+            "spec": {"resourceClassName": "cards"},
+        }
         withdrawn = tree("q1")
-        made = (await cluster.create(node(), withdrawn, early, pod(on="", claims=(BY_NAME,))))[-1]
+        made = (
+            await cluster.create(simulated_node(), withdrawn, early, placed_pod(on="", claims=(BY_NAME,)))
+        )[-1]
         status = {
             "driverName": CARDS,
             "allocation": semantic_allocation("card-0/quarters/q0"),
@@ -173,7 +181,9 @@ def test_names_of_claims_that_are_about_to_come_are_waited_for_in_silence(tmp_pa
         time = Time()
         played, _ = await kubelet(cluster, time)
         cluster.seen.plain("v1", "events")
-        await cluster.create(node(), pod(claims=({"name": "gpu", "resourceClaimTemplateName": "t"},)))
+        await cluster.create(
+            simulated_node(), placed_pod(claims=({"name": "gpu", "resourceClaimTemplateName": "t"},))
+        )
         await cluster.quiet()
         again = await played.reconcile(("default", "p"))
         assert again == Again(KUBELET_PATIENCE, "its claims are about to be noted")
@@ -217,7 +227,11 @@ def test_lost_writes_and_lost_answers_change_nothing_in_the_end(tmp_path: Path) 
         played = SimulatedKubelet(part.client, part.informers, part.recorder, now=Time().now)
         await part.start(played)
         names = [f"p{number}" for number in range(4)]
-        await cluster.create(node(), *(pod(name) for name in names), pod("ends", marks={"run-seconds": "0"}))
+        await cluster.create(
+            simulated_node(),
+            *(placed_pod(name) for name in names),
+            placed_pod("ends", marks={"run-seconds": "0"}),
+        )
         await cluster.eventually(lambda: all(phase(cluster, name) == "Running" for name in names))
         await cluster.eventually(lambda: phase(cluster, "ends") == "Succeeded")
         for name in names:
@@ -239,7 +253,7 @@ ENDS = [
 def test_a_pod_with_a_run_time_ends(tmp_path: Path, marks: dict[str, str], end: str, code: int) -> None:
     async def scenario(cluster: Cluster) -> None:
         await kubelet(cluster, Time())
-        await cluster.create(node(), pod(marks=marks))
+        await cluster.create(simulated_node(), placed_pod(marks=marks))
         await cluster.eventually(lambda: phase(cluster) == end)
         found = await cluster.admin.plain("v1", "pods").get("p", "default")
         ended = found["status"]["containerStatuses"][0]["state"]["terminated"]
@@ -261,7 +275,7 @@ def test_a_pod_runs_as_long_as_it_says(tmp_path: Path, seconds: str, left: float
     async def scenario(cluster: Cluster) -> None:
         time = Time()
         played, _ = await kubelet(cluster, time)
-        await cluster.create(node(), pod(marks={"run-seconds": seconds}))
+        await cluster.create(simulated_node(), placed_pod(marks={"run-seconds": seconds}))
         await cluster.eventually(lambda: phase(cluster) == "Running")
         await cluster.quiet()
         again = await played.reconcile(("default", "p"))
@@ -280,9 +294,9 @@ def test_a_pod_runs_as_long_as_it_says(tmp_path: Path, seconds: str, left: float
 def test_a_deleted_pod_ends_and_goes(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         await kubelet(cluster, Time())
-        held = pod("held")
+        held = placed_pod("held")
         held["metadata"]["finalizers"] = ["example.com/wait"]
-        await cluster.create(node(), pod(), held)
+        await cluster.create(simulated_node(), placed_pod(), held)
         await cluster.eventually(lambda: phase(cluster) == phase(cluster, "held") == "Running")
         ends: list[Any] = []
         cluster.seen.of(Pod).on_change(
@@ -305,7 +319,7 @@ def test_a_pod_that_never_started_goes_too(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         await kubelet(cluster, Time())
         cluster.seen.plain("v1", "events")
-        await cluster.create(node(), pod(claims=(BY_NAME,)))
+        await cluster.create(simulated_node(), placed_pod(claims=(BY_NAME,)))
         await cluster.eventually(lambda: cluster.events("p"))
         await cluster.admin.of(Pod).delete("p", "default")
         await cluster.eventually(lambda: phase(cluster) is None)
@@ -317,7 +331,7 @@ def test_another_process_goes_on_where_one_stopped(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         time = Time()
         _, part = await kubelet(cluster, time)
-        await cluster.create(node(), pod(marks={"run-seconds": "60"}))
+        await cluster.create(simulated_node(), placed_pod(marks={"run-seconds": "60"}))
         await cluster.eventually(lambda: phase(cluster) == "Running")
         await part.stop()
         time.pass_(61)

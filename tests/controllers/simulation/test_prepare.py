@@ -21,10 +21,10 @@ from tests.controllers.simulation.simulated import (
     CARDS,
     GPU,
     allocation,
-    claim,
-    node,
-    pod,
+    gpu_claim,
+    placed_pod,
     semantic_allocation,
+    simulated_node,
     slice_,
     tree,
     typed_claim,
@@ -42,7 +42,7 @@ OWNED = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": UID, "controller
 
 
 def the_pod(*claims: Obj, status: Obj | None = None, group: str = "") -> Obj:
-    made = pod(claims=claims)
+    made = placed_pod(claims=claims)
     made["metadata"]["uid"] = UID
     made["status"] = status or {}
     if group:
@@ -51,7 +51,7 @@ def the_pod(*claims: Obj, status: Obj | None = None, group: str = "") -> Obj:
 
 
 def the_claim(*owners: Obj, **status: Any) -> Obj:
-    made = claim()
+    made = gpu_claim()
     made["metadata"]["ownerReferences"] = list(owners)
     made["status"] = {"allocation": allocation("gpu-0"), "reservedFor": MINE, **status}
     return made
@@ -66,7 +66,7 @@ def obstacle(
         lambda key: [each for each in typed if (each.spec.driver, each.spec.pool.name) == key],
         lambda name: [codec.decode(NodeResourceSlice, msgspec.json.encode(tree)) for tree in trees],
     )
-    return find_obstacle(typed_pod(pod), typed_node(at or node()), by_name.get, published)
+    return find_obstacle(typed_pod(pod), typed_node(at or simulated_node()), by_name.get, published)
 
 
 MADE = {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "c"}]}
@@ -242,7 +242,7 @@ def test_an_instance_of_another_node_does_not_reach_this_one() -> None:
         the_pod(BY_NAME),
         [semantic_claim("card-0/quarters/q0")],
         [],
-        at=node("bea"),
+        at=simulated_node("bea"),
         trees=(tree("q0"),),
     )
     assert found is not None

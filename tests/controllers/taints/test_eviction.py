@@ -17,7 +17,7 @@ from allotment.controllers.taints.eviction import FAR, LONGEST_TIMER, Evictions,
 from tests.controllers.cluster import Cluster, in_cluster
 from tests.controllers.failing import Failing
 from tests.controllers.taints.evictions import START, Clock
-from tests.controllers.taints.test_node_taint_eviction import pod
+from tests.controllers.taints.test_node_taint_eviction import bearing_pod
 
 Scenario = Callable[[Cluster, Evictions, Client, list[str]], Awaitable[None]]
 
@@ -27,7 +27,7 @@ def with_evictions(folder: Path, scenario: Scenario) -> None:
         connection = Failing()  # never: only to see the writes
         part = cluster.component(through=connection.through)
         evictions = Evictions(part.client, part.recorder, Words("Event", "Reason", "why"), Clock())
-        await cluster.create(pod("p", "n"))
+        await cluster.create(bearing_pod("p", "n"))
         await scenario(cluster, evictions, part.client, connection.writes)
 
     in_cluster(folder, run)
@@ -99,7 +99,7 @@ def test_neither_a_changed_pod_nor_another_of_its_name_is_touched(tmp_path: Path
         with pytest.raises(Conflict):
             await evictions.evict(copy)
         await pods.delete("p", "default", grace_seconds=0)
-        await cluster.create(pod("p", "n"))
+        await cluster.create(bearing_pod("p", "n"))
         with pytest.raises(Conflict):
             await evictions.evict(copy)
         after = await client.of(Pod).get("p", "default")

@@ -13,13 +13,14 @@ from allotment.api.core import Pod
 from allotment.client.form import Obj
 from allotment.client.transport import Transport
 from allotment.controllers.taints.node_taint_eviction import TaintEviction
+from tests.builders import plain
 from tests.controllers.cluster import Cluster, Component, in_cluster
 from tests.controllers.failing import BORNE, CRASHES, Failing, Fault
 from tests.controllers.taints.evictions import START, Clock, going, marks
 
 
-def node(name: str, *taints: Obj) -> Obj:
-    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": {"taints": list(taints)}}
+def tainted_node(name: str, *taints: Obj) -> Obj:
+    return plain.node(name, spec={"taints": list(taints)})
 
 
 def taint(key: str, value: str = "", effect: str = "NoExecute", added: datetime | None = None) -> Obj:
@@ -37,17 +38,8 @@ def bears(key: str = "", seconds: int | None = None, *, value: str = "") -> Obj:
     )
 
 
-def pod(name: str, node: str, *tolerations: Obj) -> Obj:
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {
-            "nodeName": node,
-            "containers": [{"name": "main", "image": "none"}],
-            "tolerations": list(tolerations),
-        },
-    }
+def bearing_pod(name: str, node: str, *tolerations: Obj) -> Obj:
+    return plain.pod(name, namespace="default", nodeName=node, tolerations=list(tolerations))
 
 
 @dataclass(frozen=True)
@@ -115,7 +107,9 @@ def test_pods_leave_when_their_toleration_ends(tmp_path: Path) -> None:
         clock = Clock()
         pods = cluster.admin.plain("v1", "pods")
         for case in CASES:
-            await cluster.create(node(case.name, *case.taints), pod(case.name, case.name, *case.tolerations))
+            await cluster.create(
+                tainted_node(case.name, *case.taints), bearing_pod(case.name, case.name, *case.tolerations)
+            )
             if case.status:
                 await pods.patch(case.name, {"status": case.status}, "default", subresource="status")
         cluster.seen.of(Pod)
@@ -133,7 +127,7 @@ def test_pods_leave_when_their_toleration_ends(tmp_path: Path) -> None:
 def test_an_evicted_pod_says_so_in_its_condition_and_an_event(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         cluster.seen.plain("v1", "events")
-        await cluster.create(node("n", taint("t")), pod("p", "n"))
+        await cluster.create(tainted_node("n", taint("t")), bearing_pod("p", "n"))
         await start(cluster, Clock())
         await cluster.eventually(lambda: going(cluster, "p"), "p goes")
         found = cluster.seen.of(Pod).get("p", "default")
@@ -168,7 +162,7 @@ def test_what_changes_before_the_deadline_keeps_the_pod(
     async def scenario(cluster: Cluster) -> None:
         clock = Clock()
         cluster.seen.plain("v1", "events")
-        await cluster.create(node("n", taint("t")), pod("p", "n", bears("t", 60)))
+        await cluster.create(tainted_node("n", taint("t")), bearing_pod("p", "n", bears("t", 60)))
         cluster.seen.of(Pod)
         _, eviction = await start(cluster, clock)
         await cluster.quiet()
@@ -186,7 +180,9 @@ def test_what_changes_before_the_deadline_keeps_the_pod(
 
 def test_a_taint_that_comes_later_evicts_only_from_its_node(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
-        await cluster.create(node("n"), node("m"), pod("p", "n"), pod("q", "m"))
+        await cluster.create(
+            tainted_node("n"), tainted_node("m"), bearing_pod("p", "n"), bearing_pod("q", "m")
+        )
         cluster.seen.of(Pod)
         _, eviction = await start(cluster, Clock())
         await cluster.quiet()
@@ -203,7 +199,7 @@ def test_a_taint_that_comes_later_evicts_only_from_its_node(tmp_path: Path) -> N
 @pytest.mark.parametrize("at", [1, 2])
 def test_any_write_may_fail(at: int, how: Fault, tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
-        await cluster.create(node("n", taint("t")), pod("p", "n"))
+        await cluster.create(tainted_node("n", taint("t")), bearing_pod("p", "n"))
         clock, failing = Clock(), Failing.once(at, how)
 
         cluster.seen.of(Pod)

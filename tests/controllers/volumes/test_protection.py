@@ -10,14 +10,14 @@ from allotment.api.storage import PersistentVolume, PersistentVolumeClaim
 from allotment.controllers.volumes.protection import CLAIM_IN_USE, VOLUME_IN_USE, VolumeProtection
 from tests.controllers.cluster import Cluster, in_cluster
 from tests.controllers.volumes.test_binder import claim, volume
-from tests.controllers.workloads.workload_objects import HERE, pod
+from tests.controllers.workloads.workload_objects import HERE, web_pod
 
 Obj = dict[str, Any]
 OTHER = "example.com/hold"
 
 
 def using(name: str, node: str, claim: str) -> Obj:
-    made = pod(name)
+    made = web_pod(name)
     volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": claim}}]
     return {**made, "spec": {**made["spec"], "nodeName": node, "volumes": volumes}}
 

@@ -18,8 +18,8 @@ from tests.controllers.workloads.workload_objects import (
     HERE,
     Clock,
     Kubelet,
-    pod,
     replica_set,
+    web_pod,
 )
 
 POLICY = "policy/v1"
@@ -83,7 +83,7 @@ def test_what_may_go(
         [owner] = await cluster.create(replica_set(replicas=5))
         reference = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "controller": True}
         owners = [{**reference, "uid": owner["metadata"]["uid"]}]
-        await cluster.create(*(pod(f"p{number}", ownerReferences=owners) for number in range(4)))
+        await cluster.create(*(web_pod(f"p{number}", ownerReferences=owners) for number in range(4)))
         for number in range(ready):
             await kubelet.run(f"p{number}")
         await cluster.create(budget(**spec))
@@ -106,7 +106,7 @@ def test_the_size_of_a_stranger_is_not_guessed(tmp_path: Path) -> None:
         stranger = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "owner"}}
         [owner] = await cluster.create(stranger)
         reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "controller": True}
-        await cluster.create(pod("p", ownerReferences=[{**reference, "uid": owner["metadata"]["uid"]}]))
+        await cluster.create(web_pod("p", ownerReferences=[{**reference, "uid": owner["metadata"]["uid"]}]))
         await cluster.create(budget(maxUnavailable=1))
         await Kubelet(cluster).run("p")
         await start(cluster)
@@ -150,7 +150,7 @@ def test_evictions_hold_to_the_budget_and_replacements_renew_it(tmp_path: Path) 
 def test_an_evicted_pod_that_stays_counts_again_after_two_minutes(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         clock = Clock()
-        await cluster.create(pod("a"), pod("b"), budget(minAvailable=1))
+        await cluster.create(web_pod("a"), web_pod("b"), budget(minAvailable=1))
         kubelet = Kubelet(cluster)
         for name in ("a", "b"):
             await kubelet.run(name)
@@ -178,7 +178,7 @@ def test_whatever_write_fails_no_disruption_is_given_twice(tmp_path: Path, step:
     async def life(cluster: Cluster, connection: Failing) -> None:
         await start(cluster, cluster.component(through=connection.through))
         kubelet = Kubelet(cluster)
-        await cluster.create(*(pod(name) for name in "abc"), budget(minAvailable=2))
+        await cluster.create(*(web_pod(name) for name in "abc"), budget(minAvailable=2))
         for name in "abc":
             await kubelet.bind(name)
             await kubelet.run(name)

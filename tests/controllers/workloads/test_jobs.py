@@ -22,8 +22,8 @@ from tests.controllers.workloads.workload_objects import (
     Clock,
     Kubelet,
     job,
-    pod,
     template,
+    web_pod,
 )
 
 BATCH = "batch/v1"
@@ -327,7 +327,9 @@ def test_a_pod_that_was_left_behind_is_taken_over_and_counted(tmp_path: Path) ->
         kubelet = Kubelet(cluster)
         selector: Obj = {"manualSelector": True, "selector": {"matchLabels": {"app": "work"}}}
         await cluster.create(
-            pod("runs", {"app": "work"}), pod("ended", {"app": "work"}), pod("other", {"app": "other"})
+            web_pod("runs", {"app": "work"}),
+            web_pod("ended", {"app": "work"}),
+            web_pod("other", {"app": "other"}),
         )
         await kubelet.phase("ended", "Succeeded")
         await start(cluster)
@@ -371,7 +373,7 @@ def test_pods_that_a_job_leaves_behind_can_be_deleted(tmp_path: Path) -> None:
         kubelet = Kubelet(cluster)
         await start(cluster)
         own: Obj = {"manualSelector": True, "selector": {"matchLabels": {"app": "work"}}}
-        await cluster.create(job(**own), pod("alone", finalizers=[TRACKING]))
+        await cluster.create(job(**own), web_pod("alone", finalizers=[TRACKING]))
         await cluster.eventually(lambda: len(kubelet.seen.all()) == 2)
         (made,) = (each for each in kubelet.seen.all() if each.metadata.name != "alone")
         assert "batch.kubernetes.io/job-name" not in made.metadata.labels
@@ -426,7 +428,7 @@ def test_a_pod_that_is_seen_before_its_job_stays_to_be_counted(tmp_path: Path) -
         (made,) = await cluster.create(job())
         owner = {"apiVersion": BATCH, "kind": "Job", "name": "work", "uid": made["metadata"]["uid"]}
         owners = [{**owner, "controller": True}]
-        await cluster.create(pod("seen", ownerReferences=owners, finalizers=[TRACKING]))
+        await cluster.create(web_pod("seen", ownerReferences=owners, finalizers=[TRACKING]))
         await cluster.eventually(lambda: part.informers.of(Pod).get("seen", HERE))
         await reconciler.reconcile(KEY)
         assert (await cluster.admin.of(Pod).get("seen", HERE)).metadata.finalizers == (TRACKING,)

@@ -21,8 +21,8 @@ from tests.controllers.workloads.workload_objects import (
     HERE,
     Clock,
     Kubelet,
-    pod,
     replica_set,
+    web_pod,
 )
 
 APPS = "apps/v1"
@@ -129,9 +129,9 @@ def test_orphans_are_taken_over_and_strangers_are_not(tmp_path: Path) -> None:
             "uid": owner["metadata"]["uid"],
         }
         await cluster.create(
-            pod("orphan", ownerReferences=[reference]),  # owned, but not controlled
-            pod("foreign", ownerReferences=[{**reference, "controller": True}]),
-            pod("other", labels={"app": "other"}),
+            web_pod("orphan", ownerReferences=[reference]),  # owned, but not controlled
+            web_pod("foreign", ownerReferences=[{**reference, "controller": True}]),
+            web_pod("other", labels={"app": "other"}),
         )
         await start(cluster)
         kubelet = Kubelet(cluster)
@@ -156,7 +156,7 @@ def test_orphans_are_taken_over_and_strangers_are_not(tmp_path: Path) -> None:
 def test_a_name_that_somebody_has_is_left_to_them(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         names = iter(["taken", "free"])
-        await cluster.create(pod("web-taken", labels={"app": "other"}))
+        await cluster.create(web_pod("web-taken", labels={"app": "other"}))
         await start(cluster, suffix=lambda: next(names))
         await cluster.create(replica_set(replicas=1))
         await cluster.eventually(lambda: status(cluster).get("replicas") == 1)
@@ -242,7 +242,7 @@ def test_whatever_write_fails_there_is_never_a_pod_too_many(tmp_path: Path, step
             most = max(most, len([each for each in kubelet.alive() if each.metadata.name != "foreign"]))
 
         kubelet.seen.on_change(watch)
-        await cluster.create(pod("orphan"), pod("foreign", labels={"app": "other"}), replica_set())
+        await cluster.create(web_pod("orphan"), web_pod("foreign", labels={"app": "other"}), replica_set())
         await cluster.eventually(lambda: status(cluster).get("replicas") == 3)
         await cluster.quiet()
         assert len(kubelet.alive()) == 4

@@ -8,6 +8,7 @@ from typing import Any
 
 from allotment.api.core import Pod
 from allotment.client.form import Obj
+from tests.builders.plain import pod
 from tests.controllers.cluster import Cluster
 
 HERE = "default"
@@ -52,10 +53,8 @@ def job(name: str = "work", **spec: Any) -> Obj:
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": wanted}
 
 
-def pod(name: str, labels: dict[str, str] | None = None, **meta: Any) -> Obj:
-    spec = {"containers": [{"name": "main", "image": "one"}]}
-    metadata = {"name": name, "labels": labels or {"app": "web"}, **meta}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+def web_pod(name: str, labels: dict[str, str] | None = None, **meta: Any) -> Obj:
+    return pod(name, labels or {"app": "web"}, image="one", meta=meta)
 
 
 class Kubelet:
