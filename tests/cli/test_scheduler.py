@@ -221,7 +221,7 @@ def test_help(allot: Allot, monkeypatch: pytest.MonkeyPatch, command: str) -> No
 def recording(cluster: Served, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What a scheduler recorded that bound a pod with a device."""
     file = tmp_path_factory.mktemp("recording") / "run"
-    cluster.create(claim("noted"), pod("noted", "recorded", resourceClaimName="noted"))
+    cluster.create(gpu_claim("noted"), gpu_pod("noted", "recorded", resourceClaimName="noted"))
     options = ("--kubeconfig", cluster.kubeconfig("allotment:scheduler"), "--name", "recorded")
     with component("scheduler", *options, "--record", str(file)) as process:
         cluster.until("pods", lambda obj: obj["metadata"]["name"] == "noted" and obj["spec"].get("nodeName"))
