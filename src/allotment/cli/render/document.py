@@ -87,8 +87,8 @@ def _dumper() -> Any:
     """Never writes aliases, which few readers of manifests expect."""
     import yaml
 
-    class Plain(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]  # the C form may be absent
+    class NoAliases(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]  # the C form may be absent
         def ignore_aliases(self, data: Any) -> bool:
             return True
 
-    return Plain
+    return NoAliases

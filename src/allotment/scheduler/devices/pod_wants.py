@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from allotment.api import semantic
     from allotment.api.core import NodeSelector
     from allotment.api.resource import AllocationResult
-    from allotment.scheduler.devices.allocation_plan import AllocationPlan, Carried, Grant
+    from allotment.scheduler.devices.allocation_plan import AllocationPlan, Carried, DeviceGrant
     from allotment.scheduler.devices.claim_references import Reference
     from allotment.scheduler.devices.scoring import Sizes
     from allotment.scheduler.framework import Cycle
@@ -61,7 +61,7 @@ class Wants:
     carried: tuple[Carried, ...] = ()
     carried_key: tuple[tuple[str, bytes], ...] = ()
     stale = ""  # a claim for extended resources that an earlier attempt left behind
-    grants: tuple[Grant, ...] = ()  # by Reserve
+    grants: tuple[DeviceGrant, ...] = ()  # by Reserve
     joined: tuple[Given, ...] = ()  # by Reserve: given claims that the pod is to be a user of
     costs = _NO_COSTS  # by Reserve
 

@@ -30,7 +30,7 @@ from allotment.scheduler.binding.binding_conditions import Readiness, awaited, r
 from allotment.scheduler.binding.step import AwaitConditions, MakeClaim, PatchStatus, WriteClaim
 from allotment.scheduler.devices import extended_resources
 from allotment.scheduler.devices import wake_ups as device_wakes
-from allotment.scheduler.devices.allocation_plan import AllocationPlan, Carried, Grant
+from allotment.scheduler.devices.allocation_plan import AllocationPlan, Carried, DeviceGrant
 from allotment.scheduler.devices.claim_references import (
     Reference,
     UnusableClaim,
@@ -432,7 +432,7 @@ class DynamicResources:
         wants: Wants = cycle.state.get(NAME, NOTHING)
         if wants is NOTHING:
             return
-        held: list[Grant | Given] = [*wants.grants, *wants.joined]
+        held: list[DeviceGrant | Given] = [*wants.grants, *wants.joined]
         for each in reversed(held):
             cycle.cluster.claims.cancel(each.reference.key, cycle.pod.uid)
         wants.grants, wants.joined, wants.costs = (), (), NodeCosts()
@@ -469,7 +469,7 @@ class DynamicResources:
             patch |= wants.costs.status()
         if patch:
             steps.append(PatchStatus({"status": patch}))
-        held: list[Grant | Given] = [*wants.grants, *wants.given]
+        held: list[DeviceGrant | Given] = [*wants.grants, *wants.given]
         waits = [each.reference.key for each in held if awaited(each.allocation)]
         if waits:
             steps.append(AwaitConditions(tuple(waits), self._binding_seconds))
