@@ -65,11 +65,11 @@ if TYPE_CHECKING:
 REVISIT_EVERY = 10.0
 TURN_STEPS = 1_000
 """How far a decision may go in one turn."""
-MOST_AGAIN = 32_000
+MOST_REPEATED_STEPS = 32_000
 """Besides, twice what it went over again the last time, but no more than this: trials have to be repeated, searches have not."""
 STEPS_A_MEMBER = 4
 """And for each pod of a gang: it must do for placing all of them one by one."""
-MOST_STEPS = 1_000_000
+MOST_DECISION_STEPS = 1_000_000
 """After so many in all, the decision is given up for now."""
 
 
@@ -376,7 +376,9 @@ class Scheduler:
         self.decided += 1
         self.profile = entry.pods[0].pod.spec.scheduler_name or ""
         effort = self.cluster.fleet.effort
-        effort.begin(TURN_STEPS + min(2 * entry.again, MOST_AGAIN) + STEPS_A_MEMBER * len(entry.pods))
+        effort.begin(
+            TURN_STEPS + min(2 * entry.again, MOST_REPEATED_STEPS) + STEPS_A_MEMBER * len(entry.pods)
+        )
         try:
             self._try(entry)
             self.paused = False
@@ -385,7 +387,7 @@ class Scheduler:
         steps, entry.again = effort.spent + 1, effort.spent - effort.searched
         effort.begin()
         self.steps += steps
-        given_up = self.paused and entry.spent + steps > MOST_STEPS
+        given_up = self.paused and entry.spent + steps > MOST_DECISION_STEPS
         self.queue.charge(entry, steps, done=given_up or not self.paused)
         if given_up:
             self._give_up(entry)
@@ -394,7 +396,9 @@ class Scheduler:
 
     def _give_up(self, entry: QueueEntry) -> None:
         """The decision took more than anybody's may; after a rest it goes on with what is known by then."""
-        words = f"{gave_up(MOST_STEPS)}, before it was known whether the claims fit; this is tried again"
+        words = (
+            f"{gave_up(MOST_DECISION_STEPS)}, before it was known whether the claims fit; this is tried again"
+        )
         self.queue.park(entry.key, None, ())
         for pod in entry.pods:
             self.outbox.say_unschedulable(pod, NoNode(words, frozenset()))
