@@ -6,6 +6,9 @@ recorded log can be replayed. The driver gives leave to decide by ``Turn`` event
 The way of a pod: it appears → queue, if its gate lets it in (PreEnqueue) → a turn: placed in memory (``placement``) → its steps are written and
 it is bound (``binding_stage``) → the server shows it bound. Whatever fails on the way leads back to the queue, with a reason. Pods of a
 gang go the same way together (``gang_lifecycle``). What is sent and said on the way leaves by the ``outbox``.
+
+The core calls its parts, and none of them calls the core: what bindings and gangs come to, they return, and the core takes it in. It
+alone moves the ``Clock`` that all of them read.
 """
 
 from __future__ import annotations
