@@ -159,7 +159,7 @@ def verdict(seat: Seat) -> dict[str, str]:
 @pytest.mark.parametrize("turn", [1, 7, 100_000])
 def test_slices_of_any_size_lead_to_the_same_answer(turn: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(core, "TURN_STEPS", turn)
-    monkeypatch.setattr(core, "MOST_STEPS", 10**9)
+    monkeypatch.setattr(core, "MOST_DECISION_STEPS", 10**9)
     seat = seated(*hard(0))
     assert "have no devices" not in verdict(seat)["default/hard0"]
     assert seat.core.cluster.fleet.effort.limit is None
@@ -243,7 +243,7 @@ def test_a_gang_whose_world_changes_between_slices_begins_again(monkeypatch: pyt
 
 
 def test_what_is_never_found_out_is_given_up_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(core, "MOST_STEPS", 500)
+    monkeypatch.setattr(core, "MOST_DECISION_STEPS", 500)
     seat = seated(*hard(0))
     while seat.turn():
         seat.catch_up()

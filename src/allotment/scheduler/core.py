@@ -6,6 +6,9 @@ recorded log can be replayed. The driver gives leave to decide by ``Turn`` event
 The way of a pod: it appears → queue, if its gate lets it in (PreEnqueue) → a turn: placed in memory (``placement``) → its steps are written and
 it is bound (``binding_stage``) → the server shows it bound. Whatever fails on the way leads back to the queue, with a reason. Pods of a
 gang go the same way together (``gang_lifecycle``). What is sent and said on the way leaves by the ``outbox``.
+
+The core calls its parts, and none of them calls the core: what bindings and gangs come to, they return, and the core takes it in. It
+alone moves the ``Clock`` that all of them read.
 """
 
 from __future__ import annotations
@@ -24,7 +27,14 @@ from allotment.api.codec import to_builtins
 from allotment.api.core import Pod
 from allotment.api.resource import ResourceClaim
 from allotment.api.storage import PersistentVolume, PersistentVolumeClaim
-from allotment.scheduler.binding.binding_stage import BindingsUnderWay
+from allotment.scheduler.binding.binding_stage import (
+    BindingGivenUp,
+    BindingsUnderWay,
+    Outcomes,
+    PartyBroken,
+    PodBound,
+    PodReleased,
+)
 from allotment.scheduler.binding.pod_binding import Binding, Party
 from allotment.scheduler.binding.stale_reservations import ReservationState, Stale, StaleReservations
 from allotment.scheduler.binding.step import BindVolume, MakeClaim, SelectNode, WriteClaim
@@ -58,11 +68,11 @@ if TYPE_CHECKING:
 REVISIT_EVERY = 10.0
 TURN_STEPS = 1_000
 """How far a decision may go in one turn."""
-MOST_AGAIN = 32_000
+MOST_REPEATED_STEPS = 32_000
 """Besides, twice what it went over again the last time, but no more than this: trials have to be repeated, searches have not."""
 STEPS_A_MEMBER = 4
 """And for each pod of a gang: it must do for placing all of them one by one."""
-MOST_STEPS = 1_000_000
+MOST_DECISION_STEPS = 1_000_000
 """After so many in all, the decision is given up for now."""
 
 
@@ -88,7 +98,7 @@ class Scheduler:
         self.queue = SchedulingQueue(self.clock, [*plugins.values(), Quota()], gate, backoff)
         self.actions = SessionActions(cluster, self.placer, Session(cluster, self.placer), making_room)
         self.outbox = Outbox(self.clock)
-        self.bindings = BindingsUnderWay(self.clock, cluster, self.outbox.send, self)
+        self.bindings = BindingsUnderWay(self.clock, cluster, self.outbox.send)
         self.queue.turn = self.actions.queues.turn
         self.statuses = GroupStatuses(self.clock, cluster, self.outbox.send, self.actions.queues)
         self.queue_statuses = QueueStatuses(
@@ -132,12 +142,15 @@ class Scheduler:
         return self.outbox.take()
 
     def _done(self, event: Done) -> None:
-        if not (self.bindings.done(event) or self.statuses.done(event) or self.queue_statuses.done(event)):
+        if self.bindings.wrote(event.id):
+            self._fold(self.bindings.done(event))
+        elif not (self.statuses.done(event) or self.queue_statuses.done(event)):
             self._outcome(event)
 
     def _failed(self, event: Failed) -> None:
-        ours = self.bindings.failed(event) or self.statuses.failed(event)
-        if not (ours or self.queue_statuses.failed(event)):
+        if self.bindings.wrote(event.id):
+            self._fold(self.bindings.failed(event))
+        elif not (self.statuses.failed(event) or self.queue_statuses.failed(event)):
             self._outcome(event)
 
     def next_time(self) -> float | None:
@@ -156,7 +169,7 @@ class Scheduler:
 
     def _tick(self, event: Tick) -> None:
         self.clock.advance(event.now)
-        self.bindings.tick()
+        self._fold(self.bindings.tick())
         self.outbox.tick()
         self._give_back_removed()
         for pod, words in self._removed.unwarned():
@@ -203,10 +216,10 @@ class Scheduler:
             self._wake(claim, None)
 
     def _volume_changed(self, shown: PersistentVolume | PersistentVolumeClaim) -> None:
-        self.bindings.claim_changed(followed(shown))
+        self._fold(self.bindings.claim_changed(followed(shown)))
         claim = shown.spec.claim_ref if isinstance(shown, PersistentVolume) else None
         if claim is not None:  # who waits for a volume that is made for a claim knows the claim alone
-            self.bindings.claim_changed(f"{CLAIM}{claim.namespace}/{claim.name}")
+            self._fold(self.bindings.claim_changed(f"{CLAIM}{claim.namespace}/{claim.name}"))
 
     def _say_unread(self, old: VolcanoQueue | None, queue: VolcanoQueue) -> None:
         words = unread(queue)
@@ -218,7 +231,7 @@ class Scheduler:
             self._removed.returns(new)
         key = self.cluster.claims.change(old, new)
         self._removed.changed(old, new)
-        self.bindings.claim_changed(key)
+        self._fold(self.bindings.claim_changed(key))
         self._stale.claim_changed(key)
         if old is None:
             self.queue.gate.came(ResourceClaim)
@@ -264,7 +277,7 @@ class Scheduler:
             self._stir(now)
         self.queue.forgive(key)
         self.queue.remove(key)
-        self.bindings.pod_gone(key)
+        self._fold(self.bindings.pod_gone(key))
         if group:
             self._reconsider(group, "another member is gone")
         self.statuses.stir()
@@ -276,9 +289,9 @@ class Scheduler:
             self._stir(info.group)
         if node:
             self.queue.remove(key)
-            self.bindings.pod_bound(key, node)
+            self._fold(self.bindings.pod_bound(key, node))
         elif key in self.bindings:
-            self.bindings.pod_changed(info)
+            self._fold(self.bindings.pod_changed(info))
         elif self.waits(info):
             self._queue(info)
         else:  # also if the server took the binding, and what it shows yet is older than that
@@ -366,7 +379,9 @@ class Scheduler:
         self.decided += 1
         self.profile = entry.pods[0].pod.spec.scheduler_name or ""
         effort = self.cluster.fleet.effort
-        effort.begin(TURN_STEPS + min(2 * entry.again, MOST_AGAIN) + STEPS_A_MEMBER * len(entry.pods))
+        effort.begin(
+            TURN_STEPS + min(2 * entry.again, MOST_REPEATED_STEPS) + STEPS_A_MEMBER * len(entry.pods)
+        )
         try:
             self._try(entry)
             self.paused = False
@@ -375,7 +390,7 @@ class Scheduler:
         steps, entry.again = effort.spent + effort.beside + 1, effort.spent - effort.searched
         effort.begin()
         self.steps += steps
-        given_up = self.paused and entry.spent + steps > MOST_STEPS
+        given_up = self.paused and entry.spent + steps > MOST_DECISION_STEPS
         self.queue.charge(entry, steps, done=given_up or not self.paused)
         if given_up:
             self._give_up(entry)
@@ -384,7 +399,9 @@ class Scheduler:
 
     def _give_up(self, entry: QueueEntry) -> None:
         """The decision took more than anybody's may; after a rest it goes on with what is known by then."""
-        words = f"{gave_up(MOST_STEPS)}, before it was known whether the claims fit; this is tried again"
+        words = (
+            f"{gave_up(MOST_DECISION_STEPS)}, before it was known whether the claims fit; this is tried again"
+        )
         self.queue.park(entry.key, None, ())
         for pod in entry.pods:
             self.outbox.say_unschedulable(pod, NoNode(words, frozenset()))
@@ -428,12 +445,9 @@ class Scheduler:
     def _start(self, placed: Sequence[Placement], party: Party | None = None) -> None:
         """Has placed pods bound, those of a party together."""
         self.actions.moment += 1
-        self.bindings.start(
-            *[
-                Binding(each.cycle.pod, each.cycle, each.node, each.steps, self.clock.now, party)
-                for each in placed
-            ]
-        )
+        now = self.clock.now
+        bindings = [Binding(each.cycle.pod, each.cycle, each.node, each.steps, now, party) for each in placed]
+        self._fold(self.bindings.start(*bindings))
 
     def _refuse(self, entry: QueueEntry, shape: Any, refusal: NoNode, attempt: Attempt | None = None) -> None:
         pod = entry.pods[0]
@@ -541,14 +555,27 @@ class Scheduler:
 
     # --- how bindings end ---
 
-    def bound(self, binding: Binding) -> None:
+    def _fold(self, outcomes: Outcomes) -> None:
+        """Goes through what becomes of bindings, and takes in each outcome before the next is worked out."""
+        for outcome in outcomes:
+            match outcome:
+                case PodBound(binding):
+                    self._bound(binding)
+                case PodReleased(binding):
+                    self._unreserve(binding)
+                case BindingGivenUp(binding):
+                    self._given_up(binding)
+                case PartyBroken(party, bound):
+                    self.gangs.broken(party, bound)
+
+    def _bound(self, binding: Binding) -> None:
         self.queue.forgive(binding.pod.key)
         self.gangs.bound(binding)
         self.outbox.tell(
             binding.pod, "Scheduled", f"Successfully assigned {binding.pod.key} to {binding.node}"
         )
 
-    def unreserve(self, binding: Binding) -> None:
+    def _unreserve(self, binding: Binding) -> None:
         current = self.cluster.pods.get(binding.pod.key)
         binding.cycle.pod = current if current is not None and current.uid == binding.pod.uid else binding.pod
         self.placer.unreserve(binding.cycle, binding.node)
@@ -583,7 +610,7 @@ class Scheduler:
             for entry in self.queue.wake(old, new, self.cluster):
                 self._try_gate(entry)
 
-    def given_up(self, binding: Binding) -> None:
+    def _given_up(self, binding: Binding) -> None:
         if group := binding.pod.group:
             self._reconsider(group, binding.why)
         pod = self.cluster.pods.get(binding.pod.key)
@@ -600,15 +627,12 @@ class Scheduler:
     def _reconsider(self, group: str, why: str) -> None:
         """A member of a group lost its place, or went. Those under way may not be enough without it."""
         if (party := self.gangs.party(group)) is not None:
-            self.bindings.reconsider(party, why)
+            self._fold(self.bindings.reconsider(party, why))
 
     def _rest(self, pod: PodInfo) -> None:
         """A pod that could not be bound is tried again after a while, a longer one each time; so is its gang."""
         group = pod.group
         self.queue.failed(GANG_PREFIX + group if self.gangs.stirred(group) else pod.key)
-
-    def broken(self, party: Party, bound: Mapping[str, PodInfo]) -> None:
-        self.gangs.broken(party, bound)
 
     # --- invariants ---
 

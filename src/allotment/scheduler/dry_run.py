@@ -40,7 +40,7 @@ S = TypeVar("S", bound=ApiStruct)
 
 HORIZON = 30.0
 """Seconds of the core's time: pods that wait for a claim have been told so by then, failing ones were tried a few times."""
-PODS_A_TURN = 64
+DRY_RUN_PODS_A_TURN = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class DryRun:
             events, self._events = self._events, []
             for event in events:
                 self._handle(event)
-        self._handle(Turn(PODS_A_TURN))
+        self._handle(Turn(DRY_RUN_PODS_A_TURN))
         if self._events or self._core.decided > decided:
             return True
         due = self._core.next_time()

@@ -161,6 +161,18 @@ class PreFilter(Protocol):
 
 
 @runtime_checkable
+class Shaping(Protocol):
+    """A local plugin by which pods with equal specs may differ. Its PreFilter is asked about each pod, before what is known of
+    pods alike is looked up."""
+
+    def pre_filter(self, cycle: Cycle) -> Status: ...
+
+    def shape(self, cycle: Cycle) -> Hashable:
+        """Equal for pods that Filter and Score cannot tell apart, after PreFilter."""
+        ...
+
+
+@runtime_checkable
 class Indifferent(Protocol):
     """A quick test before PreFilter and PreScore of a plugin that is not local."""
 

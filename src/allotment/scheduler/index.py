@@ -22,6 +22,7 @@ from allotment.scheduler.framework import (
     PreFilter,
     Score,
     Sees,
+    Shaping,
     Sight,
     Status,
     StatusCode,
@@ -60,9 +61,8 @@ class Index:
         self._pending: dict[str, None] = {}  # nodes that changed and are not judged again yet
 
     def _enlist(self, plugin: Plugin, weight: int) -> None:
-        if (
-            isinstance(plugin, PreFilter) and plugin.name != "DynamicResources"
-        ):  # whose PreFilter is the pod's own
+        own = isinstance(plugin, Shaping)  # whose PreFilter is the pod's own
+        if isinstance(plugin, PreFilter) and not own:
             status = plugin.pre_filter(self.cycle)
             if status.code is StatusCode.SKIP:
                 return

@@ -3,7 +3,7 @@
 Such a pod is tried like any other. If it fits, the attempt takes its claims over and completes what was begun. If it does not, or
 its gate is closed, or its gang is no longer whole, nobody would ever give the devices back: the claim controller removes
 reservations of pods that are gone, and this one is there. So the scheduler removes them itself, once they have stood unchanged
-for ``PATIENCE`` seconds while their pod waits; with the last reservation goes the allocation, except of Immediate claims. A claim
+for ``STALE_AFTER`` seconds while their pod waits; with the last reservation goes the allocation, except of Immediate claims. A claim
 that was made for extended resources is deleted: every attempt makes its own.
 
 Only pods count that name a scheduler of ours, have no node, and are not being bound or about to be tried for the first time.
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from allotment.scheduler.cluster import Cluster
     from allotment.scheduler.pod import PodInfo
 
-PATIENCE = 5.0
+STALE_AFTER = 5.0
 """Seconds for which a reservation must stand unchanged before it counts as stale."""
 
 
@@ -75,13 +75,13 @@ class StaleReservations:
     def next_time(self) -> float | None:
         """When ``found`` may have something that it has not now, by time alone."""
         first = next(iter(self._since.values()), None)
-        return first[0] + PATIENCE if first is not None else None
+        return first[0] + STALE_AFTER if first is not None else None
 
     def found(self) -> Iterator[Stale]:
         """What is to be given back now. Each claim comes again after a while, should that not have worked."""
         now, due = self._clock.now, []
         for key, (since, _) in self._since.items():
-            if now - since < PATIENCE:
+            if now - since < STALE_AFTER:
                 break
             due.append(key)
         for key in due:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from allotment.allocator.errors import AllocationError
 from allotment.allocator.nodeselector import selects
 from allotment.allocator.suits import NODE_OPERATIONS
+from allotment.api.resource import ResourceClaim
 from allotment.scheduler.devices.node_allocatable import NodeCosts
 from allotment.scheduler.devices.semantic_claim import IMMEDIATE, carried
 from allotment.scheduler.framework import SUCCESS, Status, StatusCode
@@ -30,6 +31,12 @@ NAME = "DynamicResources"
 @lru_cache(maxsize=1024)
 def unresolvable(words: str) -> Status:
     return Status(StatusCode.UNRESOLVABLE, NAME, words)
+
+
+@lru_cache(maxsize=1024)
+def unmade(words: str) -> Status:
+    """The pod waits at the gate for a claim that somebody makes."""
+    return Status(StatusCode.UNRESOLVABLE, NAME, words, awaits=ResourceClaim)
 
 
 _ELSEWHERE = unresolvable("are not where the pod's allocated claims can be used")

@@ -2,7 +2,7 @@
 
 Finalizers keep the former from happening, and whoever strips them or writes statuses can do it all the same. The containers go on using the devices, so nobody else may
 get them until the last such pod ends. The scheduler holds them in memory from the moment that the claim goes. If the pods still run
-``PATIENCE`` seconds later (mostly they do not, as the news of a pod's end may come after that of its claim), it warns each in an event and makes a
+``WARN_AFTER`` seconds later (mostly they do not, as the news of a pod's end may come after that of its claim), it warns each in an event and makes a
 *stand-in*: another claim that has the same devices, is reserved for those pods and belongs to one of them. All others, counters, other
 schedulers, the API server and this scheduler after a restart, see an ordinary claim in use, and the claim controller removes it when the pods
 end. Who removes a stand-in too gets another one.
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from allotment.scheduler.cluster import Cluster
     from allotment.scheduler.pod import PodInfo
 
-PATIENCE = 2.0
+WARN_AFTER = 2.0
 """Seconds that news of a pod's end may be behind those of its claim."""
-AGAIN = 10.0
+REPEAT_STAND_IN_AFTER = 10.0
 """Seconds until a stand-in that could not be written is tried again."""
 REASON = "ClaimRemoved"
 _LONGEST_BASE = 46  # characters of the claim's name in that of its stand-in, which has 63 at most
@@ -112,7 +112,7 @@ class RemovedClaims:
         if running:
             name = f"{key}, which was {self._fate(old)} ({old.metadata.uid}, {old.metadata.resource_version})"
             pods, uids = {pod.key for pod in running}, {pod.uid for pod in running}
-            self._found[name] = _Removed(old, pods, uids, self._clock.now + PATIENCE)
+            self._found[name] = _Removed(old, pods, uids, self._clock.now + WARN_AFTER)
             self._cluster.claims.keep(name, old)
 
     def _look_again(self, key: str, claim: ResourceClaim | None) -> None:
@@ -158,7 +158,7 @@ class RemovedClaims:
             if each.due is None or each.due > now:
                 continue
             draft = self._next_write(name, each)
-            each.due = now + AGAIN if draft is not None else None
+            each.due = now + REPEAT_STAND_IN_AFTER if draft is not None else None
             if draft is not None:
                 yield draft
 

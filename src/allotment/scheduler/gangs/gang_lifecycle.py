@@ -14,7 +14,7 @@ from allotment.scheduler.binding.pod_binding import Binding, Party
 from allotment.scheduler.diagnosis import NoNode
 from allotment.scheduler.framework import SUCCESS, Status
 from allotment.scheduler.gangs.gang import Gang, GangNeed, gang_of, incomplete, key_of
-from allotment.scheduler.plugins.default_preemption import NAME as PREEMPTION
+from allotment.scheduler.plugins.default_preemption import VICTIMS_AWAITED, DefaultPreemption
 
 if TYPE_CHECKING:
     from allotment.api.batch import PodGroup, VolcanoPodGroup
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 GANG_PREFIX = "gang:"
 """Of the keys of gangs in the queue, to tell them from pods."""
-PATIENCE = 60.0
-"""Seconds after which victims that do not go are no longer waited for."""
 INCOMPLETE = "allotment.dev/GangIncomplete"
 """The condition of a bound pod whose gang could not be bound whole, and which no controller would make anew."""
 
@@ -238,7 +236,7 @@ class Gangs:
             refusal = NoNode(f"{refusal.words}. {clearing.words}", refusal.plugins)
             self._cleared[gang.key] = (clearing, now)
         elif able and (words := self._actions.protected(gang, entry.pods, need, now)):
-            plugins = refusal.plugins | {PREEMPTION}  # which hears of budgets
+            plugins = refusal.plugins | {DefaultPreemption.name}  # which hears of budgets
             refusal = NoNode(f"{refusal.words}. {words}", plugins, resolvable=refusal.resolvable)
         return GangRefused(gang.key, refusal, entry.pods, clearing)
 
@@ -250,7 +248,7 @@ class Gangs:
         pods, claims = self._cluster.pods, self._cluster.claims
         there = any(victim.key in pods and pods[victim.key].uid == victim.uid for victim in clearing.victims)
         held = any(claims.allocation(key) is not None for key in clearing.claims)
-        if (there or held) and self._clock.now - since < PATIENCE:
+        if (there or held) and self._clock.now - since < VICTIMS_AWAITED:
             return True
         del self._cleared[group]
         return False

@@ -38,7 +38,7 @@ INITIALLY_SCHEDULED = "PodGroupInitiallyScheduled"
 PENDING, RUNNING, COMPLETED, UNKNOWN = "Pending", "Running", "Completed", "Unknown"
 READY = "tasks in gang are ready to be scheduled"
 """What Volcano gives as the reason of its condition Scheduled."""
-REST = 1.0
+STATUS_REST = 1.0
 """Seconds after a write without an answer."""
 
 Json = dict[str, Any]
@@ -255,7 +255,7 @@ class GroupStatuses:
         group = self._cluster.groups.get(key) if key is not None else None
         if key is not None and group is not None:
             if event.why is WriteFailure.UNKNOWN:
-                self._rests[key] = self._clock.now + REST
+                self._rests[key] = self._clock.now + STATUS_REST
             elif event.why is not WriteFailure.CONFLICT:
                 self._refused[key] = group.metadata.resource_version
         return key is not None

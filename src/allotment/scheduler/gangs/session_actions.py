@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from allotment.scheduler.resource_requests import Amounts
 
 MOST_VICTIMS = 512
-MOST_TRIALS = 64
+MOST_PLACED_ANEW = 64
 """How often the gang is placed anew to see who can come back. Where that is not enough to be sure, nobody goes."""
 
 MayGo = Callable[["PodInfo"], bool]
@@ -327,11 +327,11 @@ class SessionActions:
             rest = self._bring_back(absence, units, lambda unit: not any(map(self._crowded, unit.pods)))
             for each in reversed(placed):
                 self._placer.unreserve(each.cycle, each.node)
-            if len(rest) > MOST_TRIALS:
+            if len(rest) > MOST_PLACED_ANEW:
                 return None
             if self._places(case, absence) is None:  # room is not all that matters: ports, neighbours
                 self._take(absence, units)
-                rest = units if len(units) <= MOST_TRIALS else []
+                rest = units if len(units) <= MOST_PLACED_ANEW else []
             going = self._bring_back(absence, rest, lambda unit: self._places(case, absence) is not None)
             places = self._places(case, absence)
         victims = tuple(pod for unit in going for pod in unit.pods)

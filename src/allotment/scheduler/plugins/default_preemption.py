@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from allotment.scheduler.pod import PodInfo
 
 NAME = "DefaultPreemption"
-MOST_NODES = 50
+MOST_CANDIDATES = 50
 MOST_AWAITED = 10_000
-PATIENCE = 60.0
+VICTIMS_AWAITED = 60.0
 """Seconds after which victims that do not go are no longer waited for."""
 
 
@@ -109,7 +109,7 @@ class DefaultPreemption:
             for each, victim in zip(there, room.victims, strict=True)
         ) or any(cluster.claims.allocation(claim) is not None for claim in awaited.claims)
         kept = cluster.nominated.get(pod.key) == room.node  # or they could not be evicted
-        if pending and kept and cycle.now - awaited.since < PATIENCE:
+        if pending and kept and cycle.now - awaited.since < VICTIMS_AWAITED:
             return Room(room.node, (), room.words)
         del self._awaited[pod.key]
         return None
@@ -125,7 +125,7 @@ class DefaultPreemption:
             lower = [other.priority for other in node.pods.values() if _may_go(other, cycle.pod)]
             if lower:
                 found.append((min(lower), len(lower), name))
-        return [cycle.cluster.nodes[name] for *_, name in sorted(found)[:MOST_NODES]]
+        return [cycle.cluster.nodes[name] for *_, name in sorted(found)[:MOST_CANDIDATES]]
 
     def _victims(self, cycle: Cycle, node: NodeInfo) -> list[PodInfo]:
         """The pods that have to go for the pod to fit on a node; none if that does not help."""

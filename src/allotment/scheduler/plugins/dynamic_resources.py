@@ -52,6 +52,7 @@ from allotment.scheduler.devices.pod_wants import (
     only_user,
     reaches,
     reserved,
+    unmade,
     unresolvable,
 )
 from allotment.scheduler.devices.semantic_claim import IMMEDIATE, carried, is_carrier
@@ -138,7 +139,7 @@ class DynamicResources:
         try:
             check(pod, cluster)
         except UnusableClaim as exc:
-            return Status(StatusCode.UNRESOLVABLE, NAME, str(exc), awaits=ResourceClaim)
+            return unmade(str(exc))
         return SUCCESS
 
     def pre_filter(self, cycle: Cycle) -> Status:
