@@ -184,7 +184,7 @@ def measured(solve: Callable[[CoveringProblem], tuple[float, float]], covering: 
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--seed", type=int, default=1)
+    options.add_argument("--problem", type=int, default=1, help="which random problem")
     options.add_argument("--size", nargs=2, type=int, action="append", metavar=("SHAPES", "PODS"))
     options.add_argument(
         "--ours", action="store_true", help="leave out the one that is HiGHS alone, which takes longest"
@@ -200,7 +200,7 @@ def main() -> None:
     )
     for shapes, pods in chosen.size or SIZES:
         for name, solve in solvers.items():
-            found = measured(solve, problem(chosen.seed, shapes, pods))
+            found = measured(solve, problem(chosen.problem, shapes, pods))
             gap = found.price / found.bound - 1
             figures = f"{found.seconds:8.2f} s {found.price / 1e6:10.2f} {found.bound / 1e6:10.2f} {gap:7.2%}"
             print(f"{shapes:6} {pods:6}  {name:18} {figures}", flush=True)
