@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -23,6 +24,18 @@ thoroughness.register()
 signal.signal(
     signal.SIGHUP, signal.SIG_DFL
 )  # programs of ours that tests start heed it, also if the tests run under nohup
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Twelve thousand tests are found in half the time if Python's collector does not look through them again and again.
+    They stay, so it leaves them alone afterwards too."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 from contextlib import suppress
 from pathlib import Path
@@ -34,18 +35,26 @@ def read(folder: Path, name: str) -> Any:
     return ask(folder / "kubeconfig", lambda client: client.plain(*MAPS).get(name, "default"))
 
 
-@pytest.fixture
-def killed(tmp_path: Path, allot: Allot) -> Path:
-    """The folder of a killed server. There is a backup from before the second object."""
-    folder = tmp_path / "data"
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a server left that was killed: its folder, and a backup from before the second object."""
+    found = tmp_path_factory.mktemp("killed")
+    folder = found / "data"
     with up(folder, *BARE) as process:
         greeting(process)
         write(folder, "first")
-        assert allot("backup", str(tmp_path / "backup"), "--data-dir", str(folder)).code == 0
+        assert ended("backup", found / "backup", "--data-dir", folder).returncode == 0
         write(folder, "second")
         process.send_signal(signal.SIGKILL)
         process.wait(PATIENCE)
-    return folder
+    return found
+
+
+@pytest.fixture
+def killed(found: Path, tmp_path: Path) -> Path:
+    """The folder of the killed server, for one test alone, beside the backup."""
+    shutil.copytree(found, tmp_path, dirs_exist_ok=True)
+    return tmp_path / "data"
 
 
 def damage(folder: Path) -> None:

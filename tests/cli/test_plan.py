@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
@@ -19,10 +20,8 @@ from tests.autoscaler.builders import asking
 from tests.autoscaler.simulate.test_node_arrival import daemons
 from tests.command_line import Allot, same_as_golden
 from tests.contract.api import Api
+from tests.contract.embedded import Embedded
 from tests.scheduler.builders import node, pod
-
-if TYPE_CHECKING:
-    from tests.contract.embedded import Embedded
 
 EXAMPLE = ("-f", "examples/autoscaling/pods.yaml", "--catalog", "examples/autoscaling/catalogue.yaml")
 
@@ -121,14 +120,21 @@ def test_a_claim_is_made_from_its_template_as_if_the_controller_had(allot: Allot
     assert devices == [[f"{GPU}/new-1/gpu-0"], [f"{GPU}/new-1/gpu-1"]]
 
 
-def test_the_pods_that_wait_on_a_server(allot: Allot, embedded: Embedded, catalog: str) -> None:
-    transport = embedded.over_tls()
-    api = Api("tls", transport, embedded.forget)
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
+    """A server of this module's own: a plan is made of all that there is."""
+    with Embedded(tmp_path_factory.mktemp("alone")) as ours:
+        yield ours
+
+
+def test_the_pods_that_wait_on_a_server(allot: Allot, alone: Embedded, catalog: str) -> None:
+    transport = alone.over_tls()
+    api = Api("tls", transport, alone.forget)
     pods = "/api/v1/namespaces/default/pods"
     spec = {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "3"}}}]}
     made = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "planned"}, "spec": spec}
     api.post(pods, made).must(201)
-    ran = allot("plan", "--catalog", catalog, "--kubeconfig", str(embedded.kubeconfig), "-o", "json")
+    ran = allot("plan", "--catalog", catalog, "--kubeconfig", str(alone.kubeconfig), "-o", "json")
     api.delete(f"{pods}/planned").must()
     transport.close()
     assert ran.code == 0
@@ -199,13 +205,13 @@ def test_a_group_that_cannot_be_read_is_named(allot: Allot, catalog: str) -> Non
     assert "schedulingPolicy" in ran.err
 
 
-def test_what_can_go_on_a_server(allot: Allot, embedded: Embedded, catalog: str) -> None:
-    transport = embedded.over_tls()
-    api = Api("tls", transport, embedded.forget)
+def test_what_can_go_on_a_server(allot: Allot, alone: Embedded, catalog: str) -> None:
+    transport = alone.over_tls()
+    api = Api("tls", transport, alone.forget)
     made = to_builtins(node("idle", labels={"karpenter.sh/nodepool": "p"}))
     api.post("/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", **made}).must(201)
     ran = allot(
-        "plan", "--consolidate", "--catalog", catalog, "--kubeconfig", str(embedded.kubeconfig), "-o", "json"
+        "plan", "--consolidate", "--catalog", catalog, "--kubeconfig", str(alone.kubeconfig), "-o", "json"
     )
     api.delete("/api/v1/nodes/idle").must()
     transport.close()

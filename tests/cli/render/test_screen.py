@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 import logging
 import subprocess
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 import yaml
@@ -76,23 +76,32 @@ HELP = (
 )  # an example for the shell is not broken up
 
 
+HOME = "home"
+"""A folder that is not there, by a name that is short enough for a line."""
+
+
+@functools.cache
+def piped(command: str) -> subprocess.CompletedProcess[str]:
+    """What a command says in a pipe, once for all widths."""
+    return subprocess.run([ALLOT, *command.split()], capture_output=True, text=True)
+
+
 @pytest.mark.parametrize(
     ("command", "width"),
     [*((each, width) for each in MESSAGES for width in (30, 60, 80)), *((each, 80) for each in HELP)],
 )
 def test_words_on_a_terminal_are_those_in_a_pipe(
-    command: str, width: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    command: str, width: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also in messages, which no table brings into shape, and behind hyphens, where a name such as kube-system goes on."""
     for name in ("HOME", "XDG_DATA_HOME", "ALLOT_DATA_DIR"):
-        monkeypatch.setenv(name, str(tmp_path.relative_to(tmp_path.parent)))  # short enough for a line
+        monkeypatch.setenv(name, HOME)
     monkeypatch.delenv("KUBECONFIG", raising=False)
-    arguments = command.split()
-    piped = subprocess.run([ALLOT, *arguments], capture_output=True, text=True)
-    with in_terminal(*arguments, columns=width, lines=200) as terminal:
-        assert terminal.ended() == piped.returncode
+    said = piped(command)
+    with in_terminal(*command.split(), columns=width, lines=200) as terminal:
+        assert terminal.ended() == said.returncode
         words = set(str(terminal.picture).split())
-    assert {each for each in (piped.stdout + piped.stderr).split() if len(each) <= width - 20} <= words
+    assert {each for each in (said.stdout + said.stderr).split() if len(each) <= width - 20} <= words
 
 
 def test_help_tells_in_whole_sentences_what_the_commands_of_a_group_do() -> None:
