@@ -429,9 +429,18 @@ class World:
         return [self.claims[key] for key in keys if key in self.claims]
 
     def has(self, pod: Pod, claim: ResourceClaim) -> bool:
-        uids = {user.uid for user in claim.status.reserved_for}
+        """Whether it is allocated and reserved for the pod or its group. The reservation of a group that is gone lasts as long as
+        its pods: nobody who binds one of them can know that the group was deleted a moment ago."""
+        users = claim.status.reserved_for
         group = self.of(PodGroup).get(group_key(pod))
-        mine = pod.metadata.uid in uids or (group is not None and group.metadata.uid in uids)
+        if group is not None:
+            of_group = any(user.uid == group.metadata.uid for user in users)
+        else:
+            groups = {
+                f"{claim.metadata.namespace}/{user.name}" for user in users if user.resource == "podgroups"
+            }
+            of_group = group_key(pod) in groups
+        mine = of_group or any(user.uid == pod.metadata.uid for user in users)
         return claim.status.allocation is not None and mine
 
     def check_nothing_leaked(self) -> None:
