@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from allotment.api.core import Pod
+from allotment.api.core import Node, Pod
 from allotment.scheduler.framework import SUCCESS, ObjectAction, Sight, Status, StatusCode, Wake
 
 if TYPE_CHECKING:
@@ -28,7 +28,10 @@ class NominatedNodes:
 
     name = NAME
     local = True
-    wakes: Sequence[Wake] = (Wake(Pod, frozenset((ObjectAction.UPDATE, ObjectAction.DELETE))),)
+    wakes: Sequence[Wake] = (
+        Wake(Pod, frozenset((ObjectAction.UPDATE, ObjectAction.DELETE))),
+        Wake(Node, frozenset((ObjectAction.ADD, ObjectAction.UPDATE))),
+    )
 
     def filter(self, cycle: Cycle, node: NodeInfo) -> Status:
         nominees = cycle.cluster.nominees.get(node.name)
@@ -58,7 +61,9 @@ class NominatedNodes:
         return lambda node: None if node.name in nominees else ()
 
     def helps(self, pod: PodInfo, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> bool:
-        """A nominee that is bound elsewhere, or gone, keeps no node."""
+        """A nominee that is bound elsewhere, or gone, keeps no node. Nobody was promised a new node, or what a node has more."""
+        if isinstance(new, Node):
+            return not isinstance(old, Node) or old.status.allocatable != new.status.allocatable
         if not isinstance(old, Pod) or not old.status.nominated_node_name:
             return False
         kept = isinstance(new, Pod) and not new.spec.node_name
