@@ -16,7 +16,7 @@ from tests.allocator import build
 from tests.allocator.trees import card, parameters, resource_class, slice_of
 from tests.allocator.trees import claim as tree_claim
 from tests.allocator.trees import request as tree_request
-from tests.scheduler.builders import claim, node, pod, slice_
+from tests.builders.typed import claim, node, pod, slice_
 
 GPU = "vendor.com/gpu"
 WHOLE = 'quantities["memory"] >= "32Gi"'

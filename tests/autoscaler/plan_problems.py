@@ -24,7 +24,7 @@ from tests.autoscaler.build import GPU as DRIVER
 from tests.autoscaler.build import NIC, device, devices, evaluated, pool, template, type_
 from tests.autoscaler.builders import asking
 from tests.autoscaler.simulate.test_node_arrival import daemons
-from tests.scheduler.builders import ZONE, node, pod, spread
+from tests.builders.typed import ZONE, node, pod, spread
 from tests.scheduler.gang_builders import group as gang
 
 CLASS = "deviceclass/"

@@ -14,7 +14,7 @@ from allotment.api.resource import ResourceClaim
 from allotment.autoscaler.catalogue.machine import node_of
 from allotment.autoscaler.provision.provisioner import provision
 from allotment.autoscaler.simulate.simulation import start_simulation
-from tests.scheduler.builders import HOSTNAME
+from tests.builders.typed import HOSTNAME
 from tests.scheduler.world import Seat, World, settle
 
 

@@ -24,7 +24,7 @@ from tests.autoscaler.builders import (
     trees,
     users_of,
 )
-from tests.scheduler.builders import claim, node, pod, slice_
+from tests.builders.typed import claim, node, pod, slice_
 from tests.scheduler.devices.test_node_allocatable import bearing, mapping
 from tests.scheduler.plugins.device_world import allocated, cards, user
 from tests.usage.build import rule

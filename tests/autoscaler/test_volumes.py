@@ -10,7 +10,7 @@ from allotment.scheduler.diagnosis import NoNode
 from tests.autoscaler.build import type_
 from tests.autoscaler.builders import picture, simulation
 from tests.autoscaler.provision.test_provisioner import plan_for
-from tests.scheduler.builders import node
+from tests.builders.typed import node
 from tests.scheduler.storage import DRIVER, MADE, claim, csi_node, driver, kind, pod, taken, volume
 
 

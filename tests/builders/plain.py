@@ -1,4 +1,4 @@
-"""Objects as clients write them, JSON with no more than their kind asks for or a test says."""
+"""Objects as clients write them: JSON with no more than their kind asks for or a test says."""
 
 from __future__ import annotations
 

@@ -12,8 +12,8 @@ from allotment.autoscaler.simulate.simulation import start_simulation
 from allotment.cli.options.feature_gates import DEVICES, GATES, feature_gates_option
 from allotment.controllers import names
 from allotment.scheduler.diagnosis import NoNode
+from tests.builders.typed import node, pod
 from tests.command_line import Allot
-from tests.scheduler.builders import node, pod
 
 GATE = "DRAResourceAvailabilityVisibility"
 

@@ -18,10 +18,10 @@ from tests.allocator import build
 from tests.autoscaler.build import GPU, evaluated, gpus, overlay, pool, type_
 from tests.autoscaler.builders import asking
 from tests.autoscaler.simulate.test_node_arrival import daemons
+from tests.builders.typed import node, pod
 from tests.command_line import Allot, same_as_golden
 from tests.contract.api import Api
 from tests.contract.embedded import Embedded
-from tests.scheduler.builders import node, pod
 
 EXAMPLE = ("-f", "examples/autoscaling/pods.yaml", "--catalog", "examples/autoscaling/catalogue.yaml")
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shutil
 import signal
 import socket
 import stat
@@ -10,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +78,24 @@ def ask(kubeconfig: Path, steps: Any) -> Any:
     return asyncio.run(run())
 
 
+@dataclass(frozen=True)
+class Running:
+    """A server in a process, for tests that leave it as it is."""
+
+    folder: Path
+    process: subprocess.Popen[str]
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """One without components, which also takes a token."""
+    folder = tmp_path_factory.mktemp("running")
+    (folder / "tokens.csv").write_text('s3cret,ci,u1,"builders,system:masters"\n')
+    with up(folder / "data", *BARE, "--token-file", str(folder / "tokens.csv")) as process:
+        greeting(process)
+        yield Running(folder / "data", process)
+
+
 def config_map(name: str) -> dict[str, Any]:
     meta = {"name": name, "namespace": "default"}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"k": "v"}}
@@ -124,25 +144,57 @@ def test_the_kubeconfig_is_private_and_works_and_what_was_written_is_there_after
         assert found["data"] == {"k": "v"}
 
 
-def test_the_demo_has_nodes_and_devices_and_can_be_started_again(tmp_path: Path) -> None:
-    for _ in range(2):
-        with up(tmp_path / "data", "--demo") as process:
-            greeting(process)
+@dataclass(frozen=True)
+class DemoRun:
+    """What the first start of the demo in a folder said and had, until Ctrl-C ended it."""
 
-            async def names(client: Client) -> list[str]:
-                slices = await client.plain("resource.k8s.io/v1", "resourceslices", namespaced=False).list()
-                nodes = await client.plain("v1", "nodes", namespaced=False).list()
-                assert all(
-                    condition["lastHeartbeatTime"]
-                    for node in nodes.items
-                    for condition in node["status"]["conditions"]
-                )
-                return sorted(obj["metadata"]["name"] for obj in nodes.items + slices.items)
+    folder: Path
+    greeted: list[str]
+    names: set[str]
+    notebook: str  # the node where it runs
+    code: int
 
-            found = ask(tmp_path / "data" / "kubeconfig", names)
-            assert {"ada", "bea", "cleo", "ada-gpu", "bea-gpu-counters"} <= set(found)
-            process.send_signal(signal.SIGTERM)
-            process.wait(PATIENCE)
+
+@pytest.fixture(scope="module")
+def demo_run(tmp_path_factory: pytest.TempPathFactory) -> DemoRun:
+    folder = tmp_path_factory.mktemp("demo") / "data"
+    with up(folder, "--demo") as process:
+        greeted = greeting(process)
+        names = ask(folder / "kubeconfig", nodes_and_slices)
+        notebook = ask(folder / "kubeconfig", where_notebook_runs)
+        process.send_signal(signal.SIGINT)
+        return DemoRun(folder, greeted, names, notebook, process.wait(PATIENCE))
+
+
+async def nodes_and_slices(client: Client) -> set[str]:
+    slices = await client.plain("resource.k8s.io/v1", "resourceslices", namespaced=False).list()
+    nodes = await client.plain("v1", "nodes", namespaced=False).list()
+    assert all(
+        condition["lastHeartbeatTime"] for node in nodes.items for condition in node["status"]["conditions"]
+    )
+    return {obj["metadata"]["name"] for obj in nodes.items + slices.items}
+
+
+async def where_notebook_runs(client: Client) -> str:
+    async with asyncio.timeout(PATIENCE):
+        async with client.plain("v1", "pods").watch("demo", initial_events=True) as events:
+            async for event in events:
+                pod = event.object or {"metadata": {"name": ""}}
+                if pod["metadata"]["name"] == "notebook-1" and pod["status"].get("phase") == "Running":
+                    return str(pod["spec"]["nodeName"])
+    raise AssertionError("the watch ended")
+
+
+def test_the_demo_has_nodes_and_devices_and_can_be_started_again(demo_run: DemoRun, tmp_path: Path) -> None:
+    wanted = {"ada", "bea", "cleo", "ada-gpu", "bea-gpu-counters"}
+    assert wanted <= demo_run.names
+    folder = tmp_path / "data"
+    shutil.copytree(demo_run.folder, folder)
+    with up(folder, "--demo") as process:
+        greeting(process)
+        assert wanted <= ask(folder / "kubeconfig", nodes_and_slices)
+        process.send_signal(signal.SIGTERM)
+        process.wait(PATIENCE)
 
 
 def test_simulated_nodes_are_played_without_the_demo_too(tmp_path: Path) -> None:
@@ -174,26 +226,10 @@ def test_simulated_nodes_are_played_without_the_demo_too(tmp_path: Path) -> None
         ask(tmp_path / "data" / "kubeconfig", runs)
 
 
-def test_the_demo_brings_workloads_that_run(tmp_path: Path) -> None:
-    with up(tmp_path / "data", "--demo") as process:
-        assert "kubectl get pods,resourceclaims -n demo -o wide" in greeting(process)
-
-        async def notebook_runs(client: Client) -> str:
-            async with asyncio.timeout(PATIENCE):
-                pods = client.plain("v1", "pods")
-                async with pods.watch("demo", initial_events=True) as events:
-                    async for event in events:
-                        pod = event.object or {"metadata": {"name": ""}}
-                        if (
-                            pod["metadata"]["name"] == "notebook-1"
-                            and pod["status"].get("phase") == "Running"
-                        ):
-                            return str(pod["spec"]["nodeName"])
-            raise AssertionError("the watch ended")
-
-        assert ask(tmp_path / "data" / "kubeconfig", notebook_runs)
-        process.send_signal(signal.SIGINT)
-        assert process.wait(PATIENCE) == 0
+def test_the_demo_brings_workloads_that_run(demo_run: DemoRun) -> None:
+    assert "kubectl get pods,resourceclaims -n demo -o wide" in demo_run.greeted
+    assert demo_run.notebook
+    assert demo_run.code == 0
 
 
 def test_pools_are_counted_unless_their_feature_gate_is_off(tmp_path: Path) -> None:
@@ -363,12 +399,10 @@ def test_autoscaling_is_a_process_whose_end_is_the_end_of_all(tmp_path: Path) ->
     assert not any(Path(f"/proc/{each}").exists() for each in others)
 
 
-def test_a_second_instance_is_told_who_has_the_folder(tmp_path: Path) -> None:
-    with up(tmp_path / "data", *BARE) as process:
-        greeting(process)
-        second = ended("up", "--data-dir", tmp_path / "data", "--port", "0")
-        assert second.returncode == 1
-        assert f"in use by process {process.pid}" in second.stderr
+def test_a_second_instance_is_told_who_has_the_folder(running: Running) -> None:
+    second = ended("up", "--data-dir", running.folder, "--port", "0")
+    assert second.returncode == 1
+    assert f"in use by process {running.process.pid}" in second.stderr
 
 
 def test_a_port_in_use_is_named_with_the_way_out(tmp_path: Path) -> None:
@@ -389,42 +423,35 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 
 
 def test_credentials_are_issued_for_a_user_and_grant_nothing_by_themselves(
-    tmp_path: Path, allot: Allot
+    running: Running, tmp_path: Path, allot: Allot
 ) -> None:
-    folder = tmp_path / "data"
-    with up(folder, *BARE) as process:
-        greeting(process)
-        issued = allot("kubeconfig", "--user", "jane", "--group", "dev", "--data-dir", str(folder))
-        assert issued.code == 0
-        (tmp_path / "jane").write_text(issued.out)
+    issued = allot("kubeconfig", "--user", "jane", "--group", "dev", "--data-dir", str(running.folder))
+    assert issued.code == 0
+    (tmp_path / "jane").write_text(issued.out)
 
-        async def who(client: Client) -> Any:
-            with pytest.raises(Forbidden, match='User "jane" cannot list resource "pods"'):
-                await client.plain("v1", "pods").list("default")
-            review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
-            reviews = client.plain("authentication.k8s.io/v1", "selfsubjectreviews", namespaced=False)
-            return (await reviews.create(review))["status"]["userInfo"]
+    async def who(client: Client) -> Any:
+        with pytest.raises(Forbidden, match='User "jane" cannot list resource "pods"'):
+            await client.plain("v1", "pods").list("default")
+        review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+        reviews = client.plain("authentication.k8s.io/v1", "selfsubjectreviews", namespaced=False)
+        return (await reviews.create(review))["status"]["userInfo"]
 
-        found = ask(tmp_path / "jane", who)
-        assert (found["username"], found["groups"]) == ("jane", ["dev", "system:authenticated"])
+    found = ask(tmp_path / "jane", who)
+    assert (found["username"], found["groups"]) == ("jane", ["dev", "system:authenticated"])
 
 
-def test_tokens_come_from_a_file(tmp_path: Path) -> None:
-    folder, tokens = tmp_path / "data", tmp_path / "tokens.csv"
-    tokens.write_text('s3cret,ci,u1,"builders,system:masters"\n')
-    with up(folder, *BARE, "--token-file", str(tokens)) as process:
-        greeting(process)
-        config = yaml.safe_load((folder / "kubeconfig").read_text())
-        config["users"][0]["user"] = {"token": "s3cret"}
-        (tmp_path / "ci").write_text(yaml.safe_dump(config))
-        found = ask(
-            tmp_path / "ci", lambda client: client.plain("v1", "configmaps").create(config_map("by-token"))
-        )
-        assert found["metadata"]["uid"]
-        config["users"][0]["user"] = {"token": "wrong"}
-        (tmp_path / "ci").write_text(yaml.safe_dump(config))
-        with pytest.raises(Unauthorized):
-            ask(tmp_path / "ci", lambda client: client.plain("v1", "configmaps").list("default"))
+def test_tokens_come_from_a_file(running: Running, tmp_path: Path) -> None:
+    config = yaml.safe_load((running.folder / "kubeconfig").read_text())
+    config["users"][0]["user"] = {"token": "s3cret"}
+    (tmp_path / "ci").write_text(yaml.safe_dump(config))
+    found = ask(
+        tmp_path / "ci", lambda client: client.plain("v1", "configmaps").create(config_map("by-token"))
+    )
+    assert found["metadata"]["uid"]
+    config["users"][0]["user"] = {"token": "wrong"}
+    (tmp_path / "ci").write_text(yaml.safe_dump(config))
+    with pytest.raises(Unauthorized):
+        ask(tmp_path / "ci", lambda client: client.plain("v1", "configmaps").list("default"))
 
 
 def test_a_token_file_that_is_none_is_named(tmp_path: Path, allot: Allot) -> None:

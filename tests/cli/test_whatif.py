@@ -11,11 +11,11 @@ import pytest
 import yaml
 
 from tests.autoscaler.scenarios import submit, workload
+from tests.builders.typed import node, pod
 from tests.cli.test_plan import saved
 from tests.command_line import Allot, same_as_golden
 from tests.contract.api import Api
 from tests.insight import fleet
-from tests.scheduler.builders import node, pod
 
 if TYPE_CHECKING:
     from tests.contract.embedded import Embedded

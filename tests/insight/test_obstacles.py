@@ -44,8 +44,8 @@ from tests.autoscaler.build import catalogue, evaluated, gpus, type_
 from tests.autoscaler.build import pool as node_pool
 from tests.autoscaler.builders import GPU, gpu_class
 from tests.autoscaler.simulate.test_pending_pods import refused, template
+from tests.builders.typed import claim, node, pod, slice_
 from tests.scheduler import storage
-from tests.scheduler.builders import claim, node, pod, slice_
 from tests.scheduler.gang_builders import group, member, queue, volcano_group
 from tests.scheduler.storage import MADE
 

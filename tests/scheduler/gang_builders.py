@@ -42,7 +42,7 @@ from allotment.scheduler.config.configuration import Configuration, ProfileSpec
 from allotment.scheduler.gangs.gang import TASK
 from allotment.scheduler.pod import GROUP_ANNOTATIONS
 from tests.allocator import build
-from tests.scheduler.builders import Amount, amounts, claim, node, pod, slice_, term
+from tests.builders.typed import Amount, amounts, claim, node, pod, slice_, term
 from tests.scheduler.world import Seat, World
 
 GPU = build.class_("gpu")

@@ -4,7 +4,7 @@ from math import floor, log
 
 from allotment.api.core import Node, Pod, TopologySpreadConstraint
 from allotment.scheduler.framework import MAX_SCORE
-from tests.scheduler.builders import HOSTNAME
+from tests.builders.typed import HOSTNAME
 from tests.scheduler.naive_selection import chosen, selects, tolerates
 
 

@@ -43,8 +43,8 @@ from allotment.api.storage import (
     VolumeResources,
 )
 from allotment.api.volumes import EphemeralVolume, Volume, VolumeClaim
-from tests.scheduler import builders
-from tests.scheduler.builders import HOSTNAME, ZONE, term, where
+from tests.builders import typed
+from tests.builders.typed import HOSTNAME, ZONE, term, where
 
 LOCAL, MADE = "local", "made"
 DRIVER = "disk.example.com"
@@ -163,7 +163,7 @@ def pod(name: str = "p", *claims: str, volumes: Sequence[Volume] = (), **more: A
         Volume(name=f"v{number}", persistent_volume_claim=VolumeClaim(claim_name=each))
         for number, each in enumerate(claims)
     ]
-    return builders.pod(name, volumes=(*mine, *volumes), **more)
+    return typed.pod(name, volumes=(*mine, *volumes), **more)
 
 
 def ephemeral(name: str = "scratch") -> Volume:

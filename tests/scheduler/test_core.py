@@ -14,8 +14,8 @@ from allotment.scheduler.event import Tick
 from allotment.scheduler.instruction import Bind, PatchClaim, PatchPod
 from allotment.scheduler.queue import GATED, PARKED
 from tests.allocator import build
+from tests.builders.typed import claim, near, node, pod, pod_affinity, slice_
 from tests.scheduler.binding.test_pod_binding import allocated, gang, hear, place, step
-from tests.scheduler.builders import claim, near, node, pod, pod_affinity, slice_
 from tests.scheduler.world import Fate, Seat, World, settle
 
 

@@ -19,7 +19,7 @@ from allotment.scheduler.config.configuration import DEFAULT
 from allotment.scheduler.core import Scheduler
 from allotment.scheduler.dry_run import DryRun, DryRunDecision
 from tests.allocator import build
-from tests.scheduler.builders import claim, node, pod, slice_
+from tests.builders.typed import claim, node, pod, slice_
 from tests.thoroughness import examples
 
 NOW = 1_700_000_000.0

@@ -10,7 +10,7 @@ from allotment.scheduler.core import Scheduler
 from allotment.scheduler.event import Changed, Tick
 from allotment.scheduler.gate import GATE_LONGEST, GATE_PATIENCE
 from allotment.scheduler.instruction import PatchPod
-from tests.scheduler import builders as b
+from tests.builders import typed as b
 
 START = 1000.0
 

@@ -15,7 +15,7 @@ from allotment.scheduler.node import NodeInfo
 from allotment.scheduler.placement import Attempt, Placer
 from allotment.scheduler.plugins.dynamic_resources import DynamicResources
 from tests.allocator import build
-from tests.scheduler.builders import claim, cluster, node, pod, slice_, taint
+from tests.builders.typed import claim, cluster, node, pod, slice_, taint
 
 
 def attempt(placer: Placer, made: object, name: str) -> Attempt:

@@ -14,7 +14,7 @@ from allotment.api.resource import ResourceClaim
 from allotment.scheduler.config.configuration import DEFAULT
 from allotment.scheduler.inquiry import Inquiry, InquiryAnswer, released
 from tests.allocator import build
-from tests.scheduler.builders import claim, cluster, namespace, node, pod, slice_, spread, taint
+from tests.builders.typed import claim, cluster, namespace, node, pod, slice_, spread, taint
 from tests.scheduler.test_dry_run import ANY, NOW, decided, stored, wants
 from tests.thoroughness import examples
 from tests.usage.build import holder, part

@@ -11,9 +11,9 @@ from allotment.api.core import Pod
 from allotment.api.meta import ApiStruct, ObjectMeta
 from allotment.scheduler.instruction import Bind, CreateClaim, DeletePod
 from tests.allocator import build
-from tests.scheduler import builders
+from tests.builders import typed
+from tests.builders.typed import claim, node, slice_
 from tests.scheduler.binding.test_pod_binding import GPU, gang, hear, place, step
-from tests.scheduler.builders import claim, node, slice_
 from tests.scheduler.world import Fate, Seat, World, settle
 
 
@@ -28,7 +28,7 @@ def cluster(*objects: ApiStruct, **devices: int) -> Seat:
 
 
 def pod(name: str, **more: Any) -> Pod:
-    return builders.pod(name, **{"templates": {"d": "one"}, **more})
+    return typed.pod(name, **{"templates": {"d": "one"}, **more})
 
 
 def test_a_pod_with_claims_but_no_cpu_or_memory_is_not_counted_as_ready_unplaced() -> None:

@@ -13,7 +13,7 @@ from allotment.scheduler.event import Changed, Done, Event, Failed, Tick, Turn, 
 from allotment.scheduler.instruction import Bind, DeletePod, Instruction, PatchClaim, PatchPod
 from allotment.scheduler.metrics import SchedulerMetrics
 from tests.allocator import build
-from tests.scheduler.builders import claim, node, pod, slice_
+from tests.builders.typed import claim, node, pod, slice_
 
 ANY = build.class_("any")
 

@@ -15,7 +15,7 @@ from allotment.scheduler.cluster import Cluster
 from allotment.scheduler.neighbours import Meant, Question, wishes_of
 from allotment.scheduler.pod import PodInfo
 from allotment.scheduler.selector import pods_selected
-from tests.scheduler.builders import HOSTNAME, ZONE, cluster, labelled, near, node, pod, pod_affinity
+from tests.builders.typed import HOSTNAME, ZONE, cluster, labelled, near, node, pod, pod_affinity
 from tests.thoroughness import examples
 
 

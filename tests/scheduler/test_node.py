@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from allotment.scheduler.node import NodeInfo
 from allotment.scheduler.pod import HostPort, PodInfo
-from tests.scheduler.builders import host_port, node, node_info, pod
+from tests.builders.typed import host_port, node, node_info, pod
 
 UNIT = 10**9
 

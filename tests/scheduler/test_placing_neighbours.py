@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from allotment.api.core import Affinity, Pod, TopologySpreadConstraint
 from allotment.scheduler.config.configuration import DEFAULT
 from allotment.scheduler.placement import Placement, Placer
+from tests.builders.typed import HOSTNAME, ZONE, cluster, near, node, pod, pod_affinity, spread
 from tests.scheduler import naive_affinity, naive_spreading
-from tests.scheduler.builders import HOSTNAME, ZONE, cluster, near, node, pod, pod_affinity, spread
 
 LABELS = st.fixed_dictionaries({"app": st.sampled_from(["web", "db"])})
 SELECTORS = st.sampled_from([{"app": "web"}, {"app": "db"}, {}])

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from allotment.scheduler.pod import HostPort, PodInfo
-from tests.scheduler.builders import (
+from tests.builders.typed import (
     ZONE,
     container,
     host_port,

@@ -13,13 +13,14 @@ from allotment.scheduler.event import Tick
 from allotment.scheduler.instruction import DeletePod, PatchPod
 from allotment.scheduler.plugins.default_preemption import VICTIMS_AWAITED
 from tests.allocator import build
-from tests.scheduler import builders, storage
-from tests.scheduler.builders import claim, node, slice_
+from tests.builders import typed
+from tests.builders.typed import claim, node, slice_
+from tests.scheduler import storage
 from tests.scheduler.world import Fate, Seat, World, settle
 
 
 def pod(name: str, priority: int = 0, *, cpu: int = 1, device: bool = True, **more: Any) -> Pod:
-    return builders.pod(
+    return typed.pod(
         name, cpu=cpu, priority=priority, **{"templates": {"d": "one"} if device else {}, **more}
     )
 
@@ -87,9 +88,9 @@ def test_of_several_nodes_that_with_the_least_important_victims() -> None:
 
 def test_of_several_nodes_that_with_the_fewest_victims() -> None:
     seat = full(
-        pod("a", device=False, cpu=8, selector={builders.HOSTNAME: "m"}),
-        pod("b", device=False, cpu=8, selector={builders.HOSTNAME: "m"}),
-        pod("c", device=False, cpu=16, selector={builders.HOSTNAME: "n"}),
+        pod("a", device=False, cpu=8, selector={typed.HOSTNAME: "m"}),
+        pod("b", device=False, cpu=8, selector={typed.HOSTNAME: "m"}),
+        pod("c", device=False, cpu=16, selector={typed.HOSTNAME: "n"}),
         nodes={"m": 0, "n": 0},
     )
 

@@ -23,7 +23,7 @@ from allotment.scheduler.queue import (
     QueueBackoff,
     SchedulingQueue,
 )
-from tests.scheduler.builders import node, pod
+from tests.builders.typed import node, pod
 
 
 class Nodes:

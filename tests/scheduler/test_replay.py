@@ -28,8 +28,8 @@ from allotment.scheduler.event_log import (
     replay,
 )
 from allotment.scheduler.instruction import Bind, Instruction
+from tests.builders.typed import node, pod
 from tests.checkout import CHECKOUT
-from tests.scheduler.builders import node, pod
 from tests.scheduler.walk import CONFIGURATION, Walk
 
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from allotment.api.core import Container, Pod, ResourceRequirements
 from allotment.scheduler.resource_requests import requests_of
-from tests.scheduler.builders import amounts, container, pod
+from tests.builders.typed import amounts, container, pod
 
 UNIT = 10**9
 

@@ -41,7 +41,7 @@ from allotment.scheduler.gangs.session import Session
 from allotment.scheduler.placement import Placer
 from allotment.scheduler.pod import FINISHED, group_key
 from tests.allocator import build
-from tests.scheduler import builders
+from tests.builders import typed
 from tests.scheduler.world import AHEAD, KINDS, Fate, Seat, World, settle
 
 GPU = "example.com/gpu"
@@ -80,9 +80,9 @@ class Walk:
         big = build.class_("big", f'{build.mine("size")} == "big"')
         self.world = World(build.class_(), big, gpu, admits=admits)
         self.world.templates = {
-            "one": builders.claim("t").spec,
-            "two": builders.claim("t", build.request(count=2)).spec,
-            "big": builders.claim("t", build.request(class_name="big")).spec,
+            "one": typed.claim("t").spec,
+            "two": typed.claim("t", build.request(count=2)).spec,
+            "big": typed.claim("t", build.request(class_name="big")).spec,
         }
         for name in ("n0", "n1"):
             self._put_node(name)
@@ -266,19 +266,19 @@ class Walk:
         if kind == "apart":
             more |= {
                 "labels": {"app": "a"},
-                "affinity": builders.pod_affinity(apart=[builders.near({"app": "a"}, builders.HOSTNAME)]),
+                "affinity": typed.pod_affinity(apart=[typed.near({"app": "a"}, typed.HOSTNAME)]),
             }
         if rng.random() < 0.3:
             more["group"] = f"g{rng.randrange(3)}"
         if rng.random() < 0.15:
             more["gates"] = ["wait"]
         if rng.random() < 0.3:
-            more["tolerations"] = [builders.toleration()]
+            more["tolerations"] = [typed.toleration()]
         if rng.random() < 0.15:
-            more["selector"] = {builders.ZONE: rng.choice(("east", "west"))}
+            more["selector"] = {typed.ZONE: rng.choice(("east", "west"))}
         if rng.random() < 0.1:
             more["preemption_policy"] = "Never"
-        pod = builders.pod(name, cpu=rng.choice((1, 1, 2, 4)), priority=rng.choice((0, 0, 0, 5, 10)), **more)
+        pod = typed.pod(name, cpu=rng.choice((1, 1, 2, 4)), priority=rng.choice((0, 0, 0, 5, 10)), **more)
         meta = pod.metadata
         if rng.random() < 0.3:
             meta = replace(meta, labels={**meta.labels, "budget": "b"})
@@ -321,7 +321,7 @@ class Walk:
         name = f"s{self.rng.randrange(3)}"
         if f"default/{name}" not in self.world.claims:
             spec = self.world.templates[self.rng.choice(("one", "two", "big"))]
-            self.world.put(replace(builders.claim(name), spec=spec))
+            self.world.put(replace(typed.claim(name), spec=spec))
 
     def delete_claim(self) -> None:
         claims = [claim for key, claim in self.world.claims.items() if key.startswith("default/s")]
@@ -431,12 +431,10 @@ class Walk:
 
     def _put_node(self, name: str) -> None:
         rng = self.rng
-        taints = [builders.taint("spot")] if rng.random() < 0.2 else []
+        taints = [typed.taint("spot")] if rng.random() < 0.2 else []
         zone = rng.choice(("east", "west"))
         self.world.put(
-            builders.node(
-                name, cpu=rng.choice((4, 8)), zone=zone, taints=taints, cordoned=rng.random() < 0.15
-            )
+            typed.node(name, cpu=rng.choice((4, 8)), zone=zone, taints=taints, cordoned=rng.random() < 0.15)
         )
 
     def change_node(self) -> None:
@@ -465,7 +463,7 @@ class Walk:
                     binds_to_node=True,
                 )
             devices.append(device)
-        self.world.put(builders.slice_(name, *devices, generation=generation))
+        self.world.put(typed.slice_(name, *devices, generation=generation))
 
     def change_slice(self) -> None:
         slice_ = self._some(ResourceSlice)

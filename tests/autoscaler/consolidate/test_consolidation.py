@@ -23,7 +23,7 @@ from tests.autoscaler.build import GPU, evaluated, gpus, group, pool, type_
 from tests.autoscaler.builders import asking, picture, semantic_claim, semantic_pod, simulation, trees
 from tests.autoscaler.consolidation_problems import Crowd, crowd, most_saved
 from tests.autoscaler.simulate.test_node_arrival import daemons, with_a_device
-from tests.scheduler.builders import ZONE, claim, node, pod, slice_, taint
+from tests.builders.typed import ZONE, claim, node, pod, slice_, taint
 from tests.scheduler.gang_builders import group as gang
 from tests.scheduler.test_preemption import budget
 

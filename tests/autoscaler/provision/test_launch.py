@@ -20,7 +20,7 @@ from tests.allocator.build import request
 from tests.autoscaler.build import GPU, evaluated, gpus, pool, type_
 from tests.autoscaler.builders import asking, simulation
 from tests.autoscaler.simulate.test_pending_pods import refused, template
-from tests.scheduler.builders import pod, taint
+from tests.builders.typed import pod, taint
 from tests.scheduler.gang_builders import group
 
 CHEAP, DEAR = (

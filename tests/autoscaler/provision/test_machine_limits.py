@@ -8,7 +8,7 @@ from allotment.api.autoscaling import NODE_POOL
 from tests.autoscaler.build import gpus, pool, type_
 from tests.autoscaler.builders import asking
 from tests.autoscaler.provision.test_provisioner import plan_for, types_of
-from tests.scheduler.builders import node, pod, slice_
+from tests.builders.typed import node, pod, slice_
 
 
 def test_a_pool_may_limit_its_nodes() -> None:

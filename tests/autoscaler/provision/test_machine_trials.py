@@ -9,7 +9,7 @@ from allotment.autoscaler.provision.lots import bundled, lots_of
 from allotment.autoscaler.provision.machine_trials import Showroom
 from tests.autoscaler.build import evaluated, gpus, type_
 from tests.autoscaler.builders import simulation
-from tests.scheduler.builders import claim, pod
+from tests.builders.typed import claim, pod
 
 LARGE = {"cpu": "16", "memory": "64Gi", "pods": "110"}
 

@@ -49,7 +49,7 @@ from tests.autoscaler.builders import (
     simulation,
     trees,
 )
-from tests.scheduler.builders import HOSTNAME, ZONE, claim, near, node, pod, pod_affinity, spread, toleration
+from tests.builders.typed import HOSTNAME, ZONE, claim, near, node, pod, pod_affinity, spread, toleration
 from tests.scheduler.gang_builders import group as gang
 
 RACK = "example.com/rack"

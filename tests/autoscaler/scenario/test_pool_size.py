@@ -12,7 +12,7 @@ from allotment.api.resource import ResourceSlice
 from allotment.api.validation import validate_slice
 from allotment.autoscaler.scenario.pool_size import MOST_IN_A_SLICE, current, grown, shrunk
 from tests.allocator import build
-from tests.scheduler.builders import slice_
+from tests.builders.typed import slice_
 
 
 def published(*names: Sequence[str]) -> list[ResourceSlice]:

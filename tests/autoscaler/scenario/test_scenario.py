@@ -17,7 +17,7 @@ from allotment.autoscaler.scenario.step_rules import VERBS
 from allotment.cel.expression_check import check_expression
 from tests.allocator import build
 from tests.autoscaler.scenarios import Json, scenario, submit, workload
-from tests.scheduler.builders import node, pod, slice_
+from tests.builders.typed import node, pod, slice_
 
 NODE, SLICE = to_builtins(node("a")), to_builtins(slice_("b", "d0"))
 

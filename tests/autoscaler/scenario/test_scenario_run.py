@@ -35,7 +35,7 @@ from tests.autoscaler.builders import (
 )
 from tests.autoscaler.scenarios import Json, scenario, submit, told, tried, workload
 from tests.autoscaler.simulate.test_drain import of
-from tests.scheduler.builders import HOSTNAME, claim, near, node, pod, pod_affinity, slice_
+from tests.builders.typed import HOSTNAME, claim, near, node, pod, pod_affinity, slice_
 from tests.scheduler.gang_builders import group
 from tests.scheduler.test_preemption import budget
 

@@ -41,7 +41,7 @@ from tests.autoscaler.builders import simulation
 from tests.autoscaler.provision.test_provisioner import plan_for
 from tests.autoscaler.scenarios import submit, tried
 from tests.autoscaler.simulate.test_pending_pods import refused
-from tests.scheduler.builders import claim, node, pod
+from tests.builders.typed import claim, node, pod
 
 OFFERS = (type_("t"), pool("p"))
 LACKS = f"does not declare the feature {FEATURE}"

@@ -27,7 +27,7 @@ from tests.autoscaler.builders import (
     simulation,
     trees,
 )
-from tests.scheduler.builders import claim, node, pod, slice_
+from tests.builders.typed import claim, node, pod, slice_
 from tests.scheduler.plugins.device_world import noted, owned
 from tests.scheduler.test_preemption import budget
 

@@ -13,7 +13,7 @@ from allotment.scheduler.diagnosis import NoNode
 from tests.allocator.build import match, request
 from tests.autoscaler.build import GPU, NIC, ROOT, binding, device, devices, machine, overlay, template, type_
 from tests.autoscaler.builders import bind, devices_of, machines, simulation
-from tests.scheduler.builders import claim, pod
+from tests.builders.typed import claim, pod
 
 IS_GPU, IS_NIC = f'device.driver == "{GPU}"', f'device.driver == "{NIC}"'
 

@@ -10,7 +10,7 @@ from allotment.autoscaler.simulate.simulation import Simulation
 from allotment.scheduler.diagnosis import NoNode
 from tests.allocator import build
 from tests.autoscaler.builders import bind, devices_of, machines, picture, simulation
-from tests.scheduler.builders import claim, node, pod, slice_
+from tests.builders.typed import claim, node, pod, slice_
 
 
 def there() -> Simulation:

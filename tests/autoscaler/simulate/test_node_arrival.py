@@ -19,7 +19,7 @@ from allotment.autoscaler.simulate.simulation import Simulation
 from tests.allocator import build
 from tests.autoscaler.build import evaluated, gpus, machine, pool, type_
 from tests.autoscaler.builders import asking, picture, simulation
-from tests.scheduler.builders import ZONE, claim, node, pod, slice_, taint, toleration
+from tests.builders.typed import ZONE, claim, node, pod, slice_, taint, toleration
 
 
 def daemons(name: str = "agent", **spec: Any) -> DaemonSet:

@@ -13,7 +13,7 @@ from allotment.api.meta import ObjectMeta, OwnerReference
 from allotment.api.resource import ResourceClaimTemplate, ResourceClaimTemplateSpec
 from allotment.autoscaler.simulate.pending_pods import missing_claims, pending, wants_machine
 from tests.autoscaler.builders import simulation
-from tests.scheduler.builders import claim, pod
+from tests.builders.typed import claim, pod
 from tests.scheduler.gang_builders import group
 
 

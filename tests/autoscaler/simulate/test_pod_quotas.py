@@ -20,7 +20,7 @@ from tests.allocator import build
 from tests.autoscaler.build import catalogue, gpus, pool, type_
 from tests.autoscaler.scenarios import submit, tried, workload
 from tests.autoscaler.simulate.test_pending_pods import template
-from tests.scheduler.builders import node, pod, slice_
+from tests.builders.typed import node, pod, slice_
 from tests.scheduler.gang_builders import group
 
 OFFERS = (type_("large", {"a": "1"}, dynamicResources=gpus(4)), pool("p"))

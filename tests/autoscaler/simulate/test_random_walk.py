@@ -27,7 +27,7 @@ from tests.allocator.build import device, mine
 from tests.allocator.trees import card, leaf, parameters, resource_class, slice_of
 from tests.allocator.trees import request as tree_request
 from tests.autoscaler.builders import GPU, QUARTER, gpu_class, picture, semantic_claim, semantic_pod
-from tests.scheduler.builders import claim, near, node, pod, pod_affinity, slice_
+from tests.builders.typed import claim, near, node, pod, pod_affinity, slice_
 from tests.thoroughness import examples
 from tests.usage.build import rule
 

@@ -39,7 +39,7 @@ from tests.autoscaler.builders import (
     trees,
     users_of,
 )
-from tests.scheduler.builders import (
+from tests.builders.typed import (
     ZONE,
     claim,
     namespace,

@@ -20,7 +20,7 @@ from tests.allocator.trees import card, group, leaf, parameters, resource_class,
 from tests.allocator.trees import request as tree_request
 from tests.autoscaler.builders import bind, machines, semantic_claim, semantic_pod, simulation, trees
 from tests.autoscaler.simulate.test_drain import ADMIN, of
-from tests.scheduler.builders import claim, node, pod, slice_
+from tests.builders.typed import claim, node, pod, slice_
 from tests.scheduler.plugins.device_world import allocated, cards
 
 HALF, QUARTER = Fraction(1, 2), Fraction(1, 4)

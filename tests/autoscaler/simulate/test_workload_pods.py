@@ -12,7 +12,7 @@ from allotment.autoscaler.simulate.workload_pods import Workload, WorkloadID, li
 from tests.autoscaler.scenario.test_scenario_run import replica
 from tests.autoscaler.scenarios import workload
 from tests.autoscaler.simulate.test_drain import of
-from tests.scheduler.builders import pod
+from tests.builders.typed import pod
 
 
 def read(kind: str, **spec: Any) -> Workload:

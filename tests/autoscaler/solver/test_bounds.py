@@ -19,7 +19,7 @@ from tests.autoscaler.build import GPU, NIC, Json, device, devices, evaluated, p
 from tests.autoscaler.builders import asking, picture
 from tests.autoscaler.plan_problems import Problem, cheapest, most_tried, random_problem
 from tests.autoscaler.simulate.test_node_arrival import daemons
-from tests.scheduler.builders import ZONE, claim, pod
+from tests.builders.typed import ZONE, claim, pod
 
 EVERYWHERE = {"allNodes": True}
 IN_THE_ZONE = {"nodeSelector": {"nodeSelectorTerms": [{"matchLabelKeys": [ZONE]}]}}

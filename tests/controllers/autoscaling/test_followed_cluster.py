@@ -15,7 +15,7 @@ from allotment.controllers.autoscaling.followed_cluster import FollowedCluster
 from tests.allocator import build
 from tests.allocator.build import request
 from tests.autoscaler.builders import picture
-from tests.scheduler.builders import claim, node, pod, slice_
+from tests.builders.typed import claim, node, pod, slice_
 
 Handler = Callable[[Any, Any], None]
 

@@ -26,8 +26,8 @@ from allotment.scheduler.event import Event, Tick
 from allotment.scheduler.event_log import EventLog, replay
 from allotment.scheduler.instruction import Instruction
 from tests.allocator import build
-from tests.scheduler import builders
-from tests.scheduler.builders import node
+from tests.builders import typed
+from tests.builders.typed import node
 from tests.scheduler.storage import DRIVER, MADE, claim, kind, pod, volume
 from tests.scheduler.world import Fate, Seat, World, settle
 
@@ -308,9 +308,9 @@ def test_a_pod_waits_for_its_claim_and_goes_on_when_it_comes() -> None:
 
 
 def test_devices_and_volumes_are_written_together() -> None:
-    seat = place(claim(), volume(on="b"), builders.slice_("b", "d0"))
+    seat = place(claim(), volume(on="b"), typed.slice_("b", "d0"))
     seat.world.put(build.class_())
-    seat.world.templates = {"one": builders.claim("t").spec}
+    seat.world.templates = {"one": typed.claim("t").spec}
     begin(seat, pod("p", "c", templates={"d": "one"}))
     settle(seat.world, idle=lambda: controller(seat.world))
     assert seat.world.pod("p").spec.node_name == "b"

@@ -19,8 +19,8 @@ from allotment.scheduler.event import Tick
 from allotment.scheduler.gangs.gang_lifecycle import INCOMPLETE
 from allotment.scheduler.instruction import Bind, CreateClaim, DeletePod, PatchClaim, PatchPod
 from tests.allocator import build
-from tests.scheduler import builders
-from tests.scheduler.builders import claim, node, slice_
+from tests.builders import typed
+from tests.builders.typed import claim, node, slice_
 from tests.scheduler.world import Fate, Seat, World, settle
 
 GPU = "example.com/gpu"
@@ -49,7 +49,7 @@ def place(*objects: ApiStruct, devices: Sequence[Device | str] = ("d0", "d1", "d
 
 
 def pod(name: str = "p", *, owned: bool = False, **more: Any) -> Pod:
-    made = builders.pod(name, cpu=1, **{"templates": {"d": "one"}, **more})
+    made = typed.pod(name, cpu=1, **{"templates": {"d": "one"}, **more})
     owner = OwnerReference(api_version="apps/v1", kind="ReplicaSet", name="r", uid="r", controller=True)
     return replace(made, metadata=replace(made.metadata, owner_references=(owner,))) if owned else made
 
@@ -615,7 +615,7 @@ def test_a_member_that_joins_others_under_way_waits_for_them_if_it_must() -> Non
     seat.turn()
 
     seat.world.remove(seat.world.pod("p1"))
-    seat.world.put(builders.pod("free", cpu=1, group="g"))  # has no claims, so it is ready at once
+    seat.world.put(typed.pod("free", cpu=1, group="g"))  # has no claims, so it is ready at once
     hear(seat)
     seat.turn(8)
 
@@ -628,7 +628,7 @@ def test_a_member_that_joins_others_under_way_waits_for_them_if_it_must() -> Non
 def test_a_member_that_somebody_else_bound_stands_in_for_one_that_went() -> None:
     seat = started(*members(2))
     write_claims(seat, "p0")
-    seat.world.put(builders.pod("other", cpu=1, group="g", node="n"))
+    seat.world.put(typed.pod("other", cpu=1, group="g", node="n"))
     hear(seat)
     assert bindings(seat) == [], "the second may still make it"
 
@@ -643,15 +643,15 @@ def test_the_last_of_those_who_share_a_claim_gives_its_devices_back() -> None:
     """One brought them and one joined it; both go before they are bound."""
     world = World(
         build.class_(),
-        builders.node("n"),
-        builders.slice_("n", "d0"),
-        builders.claim("s"),
-        builders.pod("brings", cpu=1, claims=["s"]),
+        typed.node("n"),
+        typed.slice_("n", "d0"),
+        typed.claim("s"),
+        typed.pod("brings", cpu=1, claims=["s"]),
     )
     seat = Seat(world)
     for name in ("brings", "joins"):
         if name == "joins":
-            world.put(builders.pod("joins", cpu=1, claims=["s"]))
+            world.put(typed.pod("joins", cpu=1, claims=["s"]))
         hear(seat)
         seat.turn()
         while not any(user.name == name for user in world.claim("s").status.reserved_for):

@@ -13,7 +13,7 @@ from allotment.api.core import Pod, PodResourceClaim
 from allotment.api.meta import ApiStruct
 from tests.allocator import build
 from tests.allocator.trees import card, parameters, request, resource_class, slice_of
-from tests.scheduler.builders import ZONE, claim, node, pod, slice_
+from tests.builders.typed import ZONE, claim, node, pod, slice_
 from tests.scheduler.devices import test_semantic_fleet as semantic
 from tests.scheduler.gang_builders import group, member
 from tests.scheduler.world import Seat, World, settle

@@ -29,7 +29,7 @@ from allotment.scheduler.devices.claims import MAX_CONSUMERS, Claims
 from allotment.scheduler.event import WriteFailure
 from allotment.scheduler.instruction import CreateClaim, DeleteClaim, PatchClaim, Write
 from tests.allocator import build
-from tests.scheduler.builders import claim, cluster, node, slice_
+from tests.builders.typed import claim, cluster, node, slice_
 
 KEY = "default/c"
 FINALIZER = "protect"

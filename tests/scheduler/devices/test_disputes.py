@@ -9,8 +9,8 @@ from allotment.api.batch import PodGroup
 from allotment.api.core import Pod
 from allotment.api.resource import ResourceClaim, ResourceClaimConsumerReference
 from tests.allocator import build
+from tests.builders.typed import claim, node, pod, slice_
 from tests.scheduler.binding.test_pod_binding import gang
-from tests.scheduler.builders import claim, node, pod, slice_
 from tests.scheduler.devices.test_claims_in_flight import D0
 from tests.scheduler.world import AHEAD, Seat, World, settle
 

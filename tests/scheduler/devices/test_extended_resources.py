@@ -15,7 +15,7 @@ from allotment.scheduler.binding.step import MakeClaim, PatchStatus
 from allotment.scheduler.devices.extended_resources import extended_claim, served
 from allotment.scheduler.pod import PodInfo
 from tests.allocator import build
-from tests.scheduler.builders import claim, container, node, pod
+from tests.builders.typed import claim, container, node, pod
 from tests.scheduler.plugins.device_world import World, allocated, fleet, going, owned, user
 
 GPU = "vendor.com/gpu"

@@ -14,7 +14,7 @@ from allotment.scheduler.binding.step import PatchStatus
 from allotment.scheduler.framework import StatusCode
 from allotment.scheduler.placement import EXTRA
 from tests.allocator.build import device, policed, request
-from tests.scheduler.builders import amounts, claim, container, node, pod, slice_
+from tests.builders.typed import amounts, claim, container, node, pod, slice_
 from tests.scheduler.plugins.device_world import World, allocated, user
 
 UNIT = 10**9

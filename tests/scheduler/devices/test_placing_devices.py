@@ -10,7 +10,7 @@ from allotment.api.meta import ApiStruct
 from allotment.scheduler.event import Changed
 from tests.allocator import build
 from tests.allocator.trees import card, parameters, request, resource_class, slice_of
-from tests.scheduler.builders import claim, node, pod, slice_
+from tests.builders.typed import claim, node, pod, slice_
 from tests.scheduler.devices.test_extended_resources import GPU, gpu_class
 from tests.scheduler.devices.test_node_allocatable import bearing, mapping
 from tests.scheduler.devices.test_semantic_fleet import BIG, SMALL

@@ -14,8 +14,8 @@ from allotment.scheduler.event import Tick
 from allotment.scheduler.instruction import CreateClaim, Tell
 from tests.allocator import build
 from tests.allocator.trees import card, parameters, request, resource_class, slice_of
+from tests.builders.typed import claim, node, pod, slice_
 from tests.scheduler.binding.test_pod_binding import hear
-from tests.scheduler.builders import claim, node, pod, slice_
 from tests.scheduler.devices import test_semantic_fleet as semantic
 from tests.scheduler.world import Fate, Seat, World, settle
 

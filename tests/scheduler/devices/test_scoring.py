@@ -12,7 +12,7 @@ from allotment.scheduler.placement import Attempt, Placer
 from allotment.scheduler.pod import PodInfo
 from tests.allocator import build
 from tests.allocator.build import device, either, policed, request, sub
-from tests.scheduler.builders import claim, node, pod, slice_
+from tests.builders.typed import claim, node, pod, slice_
 from tests.scheduler.plugins.device_world import World, allocated, cards, fleet
 
 MODEL = 'device.attributes["gpu.example.com"].model'

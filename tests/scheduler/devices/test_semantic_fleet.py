@@ -34,8 +34,8 @@ from tests.allocator.trees import (
     slice_of,
 )
 from tests.allocator.trees import claim as tree_claim
-from tests.scheduler.builders import claim as v1_claim
-from tests.scheduler.builders import node, pod
+from tests.builders.typed import claim as v1_claim
+from tests.builders.typed import node, pod
 from tests.scheduler.plugins.device_world import World, fleet, user
 
 FINALIZER = "semantic.dra.k8s.io/delete-protection"

@@ -11,7 +11,7 @@ from allotment.api.meta import ApiStruct, Condition, ObjectMeta
 from allotment.api.resource import DeviceTaintRule, DeviceTaintRuleStatus, ResourceClaim
 from allotment.scheduler.devices.wake_ups import released
 from tests.allocator import build
-from tests.scheduler.builders import claim, node, pod, slice_
+from tests.builders.typed import claim, node, pod, slice_
 from tests.scheduler.plugins.device_world import World, allocated, noted, owned, user
 
 WAITING = noted(pod("p", claims=["shared"], templates={"gpu": "t"}), gpu="mine")

@@ -13,7 +13,7 @@ from allotment.scheduler.diagnosis import folded, refused_everywhere
 from allotment.scheduler.framework import Status, StatusCode
 from tests.allocator import build
 from tests.allocator.build import device, policed, request, sub, taint
-from tests.scheduler.builders import claim, node, pod, slice_
+from tests.builders.typed import claim, node, pod, slice_
 from tests.scheduler.plugins.device_world import World, allocated, cards, fleet
 
 MODEL = 'device.attributes["gpu.example.com"].model'

@@ -6,7 +6,7 @@ import pytest
 
 from allotment.api.core import Pod
 from allotment.scheduler.instruction import DeletePod
-from tests.scheduler.builders import node, pod
+from tests.builders.typed import node, pod
 from tests.scheduler.gang_builders import budget, group, nodes_of, world
 from tests.scheduler.world import World, settle
 

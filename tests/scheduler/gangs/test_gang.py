@@ -16,7 +16,7 @@ from allotment.scheduler.gangs.gang import GangNeed, gang_of, key_of
 from allotment.scheduler.instruction import Bind
 from allotment.scheduler.pod import PodInfo, group_key
 from tests.allocator import build
-from tests.scheduler.builders import ZONE, claim, node, pod, slice_
+from tests.builders.typed import ZONE, claim, node, pod, slice_
 from tests.scheduler.gang_builders import (
     gpu_node,
     group,

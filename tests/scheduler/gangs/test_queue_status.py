@@ -13,7 +13,7 @@ from allotment.api.codec import to_builtins
 from allotment.scheduler.event import Failed, WriteFailure
 from allotment.scheduler.gangs.queue_status import PERIOD, queue_status
 from allotment.scheduler.instruction import PatchQueue
-from tests.scheduler.builders import amounts
+from tests.builders.typed import amounts
 from tests.scheduler.gang_builders import gpu_node, members, queue, volcano_group, world
 from tests.scheduler.world import Fate, Seat, World, settle
 

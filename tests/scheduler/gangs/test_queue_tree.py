@@ -13,7 +13,7 @@ from allotment.scheduler.gangs.queue_tree import QueueTree
 from allotment.scheduler.gangs.tenant_queues import TenantQueues
 from allotment.scheduler.pod import GROUP_ANNOTATIONS as GROUP
 from tests.allocator import build
-from tests.scheduler.builders import claim, cluster, node, pod, slice_
+from tests.builders.typed import claim, cluster, node, pod, slice_
 from tests.scheduler.gang_builders import (
     GPU,
     gpu_node,

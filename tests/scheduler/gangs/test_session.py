@@ -24,7 +24,7 @@ from allotment.scheduler.gangs.gang import Gang, GangNeed
 from allotment.scheduler.gangs.session import Session
 from allotment.scheduler.placement import Placement, Placer
 from tests.allocator import build
-from tests.scheduler.builders import (
+from tests.builders.typed import (
     HOSTNAME,
     ZONE,
     claim,

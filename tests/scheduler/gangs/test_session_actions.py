@@ -20,7 +20,7 @@ from allotment.scheduler.gangs.session import Session
 from allotment.scheduler.gangs.session_actions import Clearing, SessionActions
 from allotment.scheduler.placement import Placer
 from tests.allocator import build
-from tests.scheduler.builders import claim, cluster, near, node, pod, pod_affinity
+from tests.builders.typed import claim, cluster, near, node, pod, pod_affinity
 from tests.scheduler.gang_builders import (
     GPU,
     budget,

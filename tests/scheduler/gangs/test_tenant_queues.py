@@ -24,7 +24,7 @@ from allotment.scheduler.gangs.tenant_queues import TenantQueues, demand_of, par
 from allotment.scheduler.instruction import Bind, PatchClaim, Tell
 from allotment.scheduler.pod import FINISHED
 from tests.allocator import build
-from tests.scheduler.builders import Amount, amounts, claim, cluster, node, pod
+from tests.builders.typed import Amount, amounts, claim, cluster, node, pod
 from tests.scheduler.gang_builders import (
     GPU,
     gpu_node,

@@ -23,7 +23,7 @@ from allotment.scheduler.cluster import Cluster
 from allotment.scheduler.framework import Cycle, Status, StatusCode
 from allotment.scheduler.plugins.dynamic_resources import DynamicResources
 from tests.allocator import build
-from tests.scheduler.builders import cluster, node, slice_
+from tests.builders.typed import cluster, node, slice_
 
 
 class World:

@@ -11,7 +11,7 @@ from allotment.scheduler.framework import MAX_SCORE, SKIP
 from allotment.scheduler.plugins.balanced_allocation import BalancedAllocation
 from allotment.scheduler.plugins.least_allocated import CPU_AND_MEMORY, LeastAllocated
 from allotment.scheduler.plugins.most_allocated import MostAllocated
-from tests.scheduler.builders import cycle, node, node_info, pod
+from tests.builders.typed import cycle, node, node_info, pod
 
 Scorer = type[LeastAllocated] | type[MostAllocated] | type[BalancedAllocation]
 GPU = "example.com/gpu"

@@ -19,7 +19,7 @@ from allotment.scheduler.binding.step import AwaitConditions, WriteClaim
 from allotment.scheduler.framework import Status, StatusCode
 from tests.allocator import build
 from tests.allocator.build import device, request
-from tests.scheduler.builders import claim, node, pod, slice_
+from tests.builders.typed import claim, node, pod, slice_
 from tests.scheduler.plugins.device_world import World, allocated, cards, fleet, going, noted, owned, user
 
 FINALIZER = "resource.kubernetes.io/delete-protection"

@@ -16,7 +16,7 @@ from allotment.api.resource import Device, DeviceClass, DeviceRequest, ResourceC
 from allotment.scheduler.framework import Cycle, StatusCode
 from tests.allocator import build
 from tests.allocator.build import device, either, policed, request, sub, taint
-from tests.scheduler.builders import claim, node, pod, slice_
+from tests.builders.typed import claim, node, pod, slice_
 from tests.scheduler.plugins.device_world import World
 from tests.thoroughness import examples
 

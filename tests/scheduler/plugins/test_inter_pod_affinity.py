@@ -10,7 +10,7 @@ from allotment.scheduler.cluster import Cluster
 from allotment.scheduler.framework import SKIP, StatusCode
 from allotment.scheduler.plugins.inter_pod_affinity import InterPodAffinity
 from allotment.scheduler.pod import PodInfo
-from tests.scheduler.builders import (
+from tests.builders.typed import (
     HOSTNAME,
     ZONE,
     cluster,

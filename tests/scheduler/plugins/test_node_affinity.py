@@ -4,7 +4,7 @@ from allotment.api.core import Affinity, Node
 from allotment.scheduler.framework import SKIP, StatusCode
 from allotment.scheduler.plugins.node_affinity import NodeAffinity
 from allotment.scheduler.pod import PodInfo
-from tests.scheduler.builders import cluster, cycle, node, node_affinity, node_info, pod, term, where
+from tests.builders.typed import cluster, cycle, node, node_affinity, node_info, pod, term, where
 
 PLUGIN = NodeAffinity()
 NODE = node("a", zone="east", labels={"disk": "ssd", "cores": "16"})

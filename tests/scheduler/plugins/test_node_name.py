@@ -1,7 +1,7 @@
 from allotment.scheduler.framework import SKIP, StatusCode
 from allotment.scheduler.plugins.node_name import NodeName
 from allotment.scheduler.pod import PodInfo
-from tests.scheduler.builders import cluster, cycle, node, node_info, pod
+from tests.builders.typed import cluster, cycle, node, node_info, pod
 
 PLUGIN = NodeName()
 

@@ -4,7 +4,7 @@ from allotment.api.core import ContainerPort, Node, Pod
 from allotment.scheduler.framework import SKIP, StatusCode
 from allotment.scheduler.plugins.node_ports import NodePorts
 from allotment.scheduler.pod import PodInfo
-from tests.scheduler.builders import cluster, container, cycle, host_port, node, node_info, pod
+from tests.builders.typed import cluster, container, cycle, host_port, node, node_info, pod
 
 PLUGIN = NodePorts()
 LOCAL = "127.0.0.1"

@@ -7,7 +7,7 @@ from allotment.api.resource import DeviceClass, DeviceClassSpec
 from allotment.scheduler.framework import StatusCode
 from allotment.scheduler.plugins.node_resources_fit import NodeResourcesFit
 from allotment.scheduler.pod import PodInfo
-from tests.scheduler.builders import amounts, cluster, container, cycle, node, node_info, pod
+from tests.builders.typed import amounts, cluster, container, cycle, node, node_info, pod
 
 PLUGIN = NodeResourcesFit()
 GPU = "example.com/gpu"

@@ -4,7 +4,7 @@ from allotment.api.core import Node, Pod
 from allotment.scheduler.framework import SKIP, StatusCode
 from allotment.scheduler.plugins.node_unschedulable import NodeUnschedulable
 from allotment.scheduler.pod import PodInfo
-from tests.scheduler.builders import cluster, cycle, node, node_info, pod, toleration
+from tests.builders.typed import cluster, cycle, node, node_info, pod, toleration
 
 PLUGIN = NodeUnschedulable()
 CORDON = "node.kubernetes.io/unschedulable"

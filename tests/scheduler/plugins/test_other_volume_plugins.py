@@ -14,8 +14,8 @@ from allotment.scheduler.plugins.node_declared_features import NodeDeclaredFeatu
 from allotment.scheduler.plugins.node_volume_limits import NodeVolumeLimits
 from allotment.scheduler.plugins.volume_restrictions import VolumeRestrictions
 from allotment.scheduler.plugins.volume_zone import VolumeZone
-from tests.scheduler import builders
-from tests.scheduler.builders import ZONE, cluster, cycle, node
+from tests.builders import typed
+from tests.builders.typed import ZONE, cluster, cycle, node
 from tests.scheduler.storage import (
     DRIVER,
     MADE,
@@ -287,13 +287,13 @@ MOUNT = Container(name="main", volume_mounts=(VolumeMount(bind_mount_options=("n
     ("of", "feature"),
     [
         pytest.param(
-            builders.pod(containers=[RULE]),
+            typed.pod(containers=[RULE]),
             "RestartAllContainersOnContainerExits",
             id="restart all containers",
         ),
-        pytest.param(builders.pod(containers=[MOUNT]), "VolumeBindMountOptions", id="options of a mount"),
+        pytest.param(typed.pod(containers=[MOUNT]), "VolumeBindMountOptions", id="options of a mount"),
         pytest.param(
-            builders.pod(host_network=True, host_users=False),
+            typed.pod(host_network=True, host_users=False),
             "UserNamespacesHostNetworkSupport",
             id="the host's network without its users",
         ),
@@ -303,4 +303,4 @@ def test_features_that_nodes_must_declare(of: Pod, feature: str) -> None:
     status = asked(NodeDeclaredFeatures(), of, node("n"))
     assert (status.code, status.words) == (StatusCode.UNRESOLVABLE, f"do not declare the feature {feature}")
     assert asked(NodeDeclaredFeatures(), of, node("n", features=[feature])).ok
-    assert asked(NodeDeclaredFeatures(), builders.pod(host_network=True), node("n")) is SKIP
+    assert asked(NodeDeclaredFeatures(), typed.pod(host_network=True), node("n")) is SKIP

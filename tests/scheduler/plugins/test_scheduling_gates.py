@@ -1,7 +1,7 @@
 from allotment.scheduler.framework import StatusCode
 from allotment.scheduler.plugins.scheduling_gates import SchedulingGates
 from allotment.scheduler.pod import PodInfo
-from tests.scheduler.builders import cluster, pod
+from tests.builders.typed import cluster, pod
 
 PLUGIN = SchedulingGates()
 

@@ -4,7 +4,7 @@ from allotment.api.core import Node, Pod, Taint, Toleration
 from allotment.scheduler.framework import Cycle, StatusCode
 from allotment.scheduler.plugins.taint_toleration import TaintToleration
 from allotment.scheduler.pod import PodInfo
-from tests.scheduler.builders import cluster, cycle, node, node_info, pod, taint, toleration
+from tests.builders.typed import cluster, cycle, node, node_info, pod, taint, toleration
 
 PLUGIN = TaintToleration()
 

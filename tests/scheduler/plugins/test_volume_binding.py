@@ -14,7 +14,7 @@ from allotment.scheduler.framework import SKIP, Cycle, StatusCode
 from allotment.scheduler.plugins.volume_binding import VolumeBinding
 from allotment.scheduler.pod import PodInfo
 from allotment.scheduler.volumes.needs import BIND_CONFLICT, NODE_CONFLICT, NOT_ENOUGH_SPACE, VOLUME_GONE
-from tests.scheduler.builders import cluster, cycle, node, term, where
+from tests.builders.typed import cluster, cycle, node, term, where
 from tests.scheduler.storage import (
     DRIVER,
     MADE,

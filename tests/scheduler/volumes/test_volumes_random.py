@@ -17,8 +17,8 @@ from allotment.scheduler.event import Tick
 from allotment.scheduler.placement import Placer
 from allotment.scheduler.volumes.pod_volumes import volumes_of
 from allotment.scheduler.volumes.storage import KnownVolume
+from tests.builders.typed import node
 from tests.scheduler.binding.test_binding_volumes import controller
-from tests.scheduler.builders import node
 from tests.scheduler.storage import DRIVER, LOCAL, MADE, claim, kind, pod, volume
 from tests.scheduler.world import Fate, Seat, World, settle
 

@@ -1,4 +1,4 @@
-"""Terse builders of what the scheduler reads: a test says what matters to it and nothing else.
+"""Typed views of what clients write, from terse words: a test says what matters to it and nothing else.
 
 Plain values stand for typed ones: ``pod("a", cpu=2, labels={"app": "web"}, claims={"gpu": "my-claim"})``,
 ``node("n", cpu=8, zone="east", taints=[taint("spot")])``. Amounts are whole numbers or text. What belongs to devices alone
