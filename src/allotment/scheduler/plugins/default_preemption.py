@@ -95,8 +95,8 @@ class DefaultPreemption:
         return room
 
     def _awaited_room(self, cycle: Cycle) -> Room | None:
-        """The room that an earlier eviction is making for the pod, without new victims; None once the victims and their claims
-        are gone."""
+        """The room that an earlier eviction is making for the pod, without new victims. None once the victims and their claims
+        are gone, or after ``VICTIMS_AWAITED`` seconds."""
         pod, cluster = cycle.pod, cycle.cluster
         awaited = self._awaited.get(pod.key)
         if awaited is None:
