@@ -80,7 +80,7 @@ MOST_DECISION_STEPS = 1_000_000
 
 class Scheduler:
     """The scheduler's state machine. ``profiles`` are keyed by schedulerName; pods that name another scheduler are not ours.
-    Without ``gang_lifecycle``, the scheduler places the pods of a group one by one. ``making_room`` names the actions allowed for
+    Without ``gangs``, the scheduler places the pods of a group one by one. ``making_room`` names the actions allowed for
     Volcano gangs that do not fit."""
 
     def __init__(
@@ -459,9 +459,7 @@ class Scheduler:
             refusal = self._make_room(pod, attempt, refusal)
         if attempt is not None and attempt.filters:  # these filters read the pod's namespace and labels
             shape = (shape, pod.namespace, frozenset(pod.pod.metadata.labels.items()))
-        if (
-            pod.key in self.cluster.nominated
-        ):  # room is kept for this pod, so its answer differs from that of its shape
+        if pod.key in self.cluster.nominated:  # the kept room sets it apart from its shape
             shape = (shape, pod.key)
         blamed = () if refusal.error else refusal.plugins
         self.queue.park(entry.key, shape, blamed, lasting=refusal.lasting)
@@ -601,9 +599,7 @@ class Scheduler:
             write = step.write if isinstance(step, MakeClaim) else step
             if isinstance(write, WriteClaim) and write.allocation is not None:
                 claim = self.cluster.claims.objects.get(write.claim)
-                shown = (
-                    claim if claim is not None else ResourceClaim()
-                )  # deleted before it was ever allocated
+                shown = claim if claim is not None else ResourceClaim()  # deleted before its allocation
                 self._wake(replace(shown, status=replace(shown.status, allocation=write.allocation)), claim)
 
     def _wake_by_volume(self, step: BindVolume | SelectNode) -> None:

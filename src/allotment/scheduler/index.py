@@ -57,7 +57,7 @@ class Index:
         self._verdicts: dict[str, int | Status] = {}
         self._lasting: dict[
             str, tuple[Node, NodePlace | None]
-        ] = {}  # the state in which each node rejected the shape for good
+        ] = {}  # nodes as they were when rejected for good
         self._heap: list[tuple[int, str]] = []
         self.rejections: dict[Status, int] = {}
         self._read = self._fleet_read = -1

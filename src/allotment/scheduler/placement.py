@@ -100,9 +100,7 @@ class Placer:
             if not status.ok and status.code is not StatusCode.SKIP:
                 return refused_by(status)
             seen = profile.devices.shape(cycle)
-        group = (
-            pod.group if self._cluster.nominated else ""
-        )  # gang members may use the room kept for each other
+        group = pod.group if self._cluster.nominated else ""  # its members share kept room
         shape: tuple[Hashable, ...] = (profile.name, pod.asks, seen, group)
         index = self._index(shape, profile, cycle)
         if pod.volumes is not None:  # a local verdict does not cover volumes
@@ -153,9 +151,7 @@ class Placer:
         if isinstance(cleared, str):
             return cleared
         found = self._choose(attempt)
-        if cleared is not None and isinstance(
-            found, NoNode
-        ):  # say what the room kept for the pod still lacks
+        if cleared is not None and isinstance(found, NoNode):  # add what the kept room still lacks
             return replace(found, plugins=found.plugins | {cleared.plugin})
         return found
 
