@@ -1,14 +1,15 @@
 """The scheduler as a machine: events in, instructions out. No clock, no I/O, no randomness.
 
-``handle`` takes one event and returns what is to be done; the same events in the same order give the same instructions, so a
-recorded log can be replayed. The driver gives leave to decide by ``Turn`` events, a bounded number of pods at a time.
+``handle`` takes one event and returns instructions. The same events in the same order give the same instructions, so a recorded
+log can be replayed. The driver allows decisions by ``Turn`` events, for a bounded number of pods at a time.
 
-The way of a pod: it appears → queue, if its gate lets it in (PreEnqueue) → a turn: placed in memory (``placement``) → its steps are written and
-it is bound (``binding_stage``) → the server shows it bound. Whatever fails on the way leads back to the queue, with a reason. Pods of a
-gang go the same way together (``gang_lifecycle``). What is sent and said on the way leaves by the ``outbox``.
+The path of a pod: it appears → it enters the queue, if its gate admits it (PreEnqueue) → a turn places it in memory
+(``placement``) → its steps are written and it is bound (``binding_stage``) → the server shows it bound. Any failure on the way
+leads back to the queue, with a reason. Pods of a gang take the same path together (``gang_lifecycle``). All writes and messages
+leave through the ``outbox``.
 
-The core calls its parts, and none of them calls the core: what bindings and gangs come to, they return, and the core takes it in. It
-alone moves the ``Clock`` that all of them read.
+The core calls its parts, and no part calls the core: bindings and gangs return outcomes, which the core applies. Only the core
+moves the ``Clock`` that all parts read.
 """
 
 from __future__ import annotations
@@ -67,18 +68,20 @@ if TYPE_CHECKING:
 
 REVISIT_EVERY = 10.0
 TURN_STEPS = 1_000
-"""How far a decision may go in one turn."""
+"""How many steps a decision may take in one turn."""
 MOST_REPEATED_STEPS = 32_000
-"""Besides, twice what it went over again the last time, but no more than this: trials have to be repeated, searches have not."""
+"""The turn allows twice the steps that the decision repeated last time on top, up to this number: trials must be repeated,
+searches need not be."""
 STEPS_A_MEMBER = 4
-"""And for each pod of a gang: it must do for placing all of them one by one."""
+"""The turn allows so many more for each pod of a gang: enough to place all of them one by one."""
 MOST_DECISION_STEPS = 1_000_000
-"""After so many in all, the decision is given up for now."""
+"""After so many steps in all, the scheduler gives the decision up for now."""
 
 
 class Scheduler:
-    """See the module. ``profiles`` by schedulerName: pods that name another are not ours. Without ``gang_lifecycle`` the pods of a group
-    go on their own. ``making_room`` is what may be done for gangs of Volcano that do not fit."""
+    """The scheduler's state machine. ``profiles`` are keyed by schedulerName; pods that name another scheduler are not ours.
+    Without ``gangs``, the scheduler places the pods of a group one by one. ``making_room`` names the actions allowed for
+    Volcano gangs that do not fit."""
 
     def __init__(
         self,
@@ -118,11 +121,11 @@ class Scheduler:
         self._disputes = Disputes(cluster, self.waits)
         self._stale = StaleReservations(self.clock, cluster, self._standing)
         self._removed = RemovedClaims(self.clock, cluster)
-        self.decided = 0  # how many attempts there were, or parts of such
-        self.paused = False  # the last one goes on in another turn
-        self.steps = 0  # how many all of them took
-        self.profile = ""  # by which the last one was
-        self.unbound: dict[str, int] = {}  # how many bindings failed, by profile
+        self.decided = 0  # the number of attempts, or parts of attempts
+        self.paused = False  # the last attempt continues in another turn
+        self.steps = 0  # the number of steps that all attempts took
+        self.profile = ""  # the profile of the last attempt
+        self.unbound: dict[str, int] = {}  # the number of failed bindings, by profile
         self._revisited = 0.0
         self._hear: dict[type[Event], Callable[[Any], None]] = {
             Changed: self._changed,
@@ -135,7 +138,7 @@ class Scheduler:
     # --- events ---
 
     def handle(self, event: Event) -> list[Instruction]:
-        """Takes in one event; returns what is to be done now."""
+        """Takes one event and returns the instructions that follow from it."""
         if not isinstance(event, Turn | Tick):
             self.actions.moment += 1
         self._hear[type(event)](event)
@@ -218,7 +221,7 @@ class Scheduler:
     def _volume_changed(self, shown: PersistentVolume | PersistentVolumeClaim) -> None:
         self._fold(self.bindings.claim_changed(followed(shown)))
         claim = shown.spec.claim_ref if isinstance(shown, PersistentVolume) else None
-        if claim is not None:  # who waits for a volume that is made for a claim knows the claim alone
+        if claim is not None:  # a pod that waits for a volume of a claim names only the claim
             self._fold(self.bindings.claim_changed(f"{CLAIM}{claim.namespace}/{claim.name}"))
 
     def _say_unread(self, old: VolcanoQueue | None, queue: VolcanoQueue) -> None:
@@ -236,7 +239,7 @@ class Scheduler:
         if old is None:
             self.queue.gate.came(ResourceClaim)
         if (old is None or old.status.allocation is None) != (new is None or new.status.allocation is None):
-            # By this, they ask for something else than they did.
+            # The change makes these pods ask for something else than before.
             for pod in sorted(self.cluster.users.get(key, ())):
                 entry = self.queue.get(pod)
                 if entry is not None and entry.place == PARKED:
@@ -252,7 +255,7 @@ class Scheduler:
             if info is None:
                 self._pod_gone(key, "", new)
             else:
-                self._wake(None, new)  # others: whether this one can be tried is found out next
+                self._wake(None, new)  # wakes other pods; the next line checks whether this one can be tried
                 self._pod_shown(info)
                 for claim in cluster.used_by(info) if not info.node else ():
                     self._stale.claim_changed(claim)
@@ -266,10 +269,10 @@ class Scheduler:
         else:
             self._pod_shown(info)
         if self.queue.concerns(old, cluster):
-            shown = new if info is not None else None  # to the queue, one that finished is gone
+            shown = new if info is not None else None  # for the queue, a finished pod is gone
             self._wake(_placed(old, was_at, was_kept), shown)
             if was_at and shown is not None and shown.spec.node_name and not old.spec.node_name:
-                self._wake(old, shown)  # what we assumed woke nobody; now it has come
+                self._wake(old, shown)  # the assumption woke no pod; the real change does
 
     def _pod_gone(self, key: str, group: str, ended: Pod | None) -> None:
         """A pod of a group, or of none, was deleted or has ended."""
@@ -294,18 +297,18 @@ class Scheduler:
             self._fold(self.bindings.pod_changed(info))
         elif self.waits(info):
             self._queue(info)
-        else:  # also if the server took the binding, and what it shows yet is older than that
+        else:  # also if the server accepted the binding and this object is still an older one
             self.queue.remove(key)
 
     def _stir(self, group: str) -> None:
-        """Something about a member of a group is new."""
+        """Something about a member of a group changed."""
         self.gangs.stir(group)
         self.queue_statuses.stir()
 
     # --- the queue ---
 
     def _queue(self, pod: PodInfo) -> None:
-        """Queues a pod, or what is new about it; a member of a gang with its gang."""
+        """Queues a pod or updates its entry. A member of a gang is queued with its gang."""
         group = pod.group
         if group and self.gangs.get(group) is not None:
             self.queue.remove(pod.key)
@@ -333,12 +336,12 @@ class Scheduler:
                 self._queue(pod)
 
     def waits(self, pod: PodInfo) -> bool:
-        """Whether a pod is ours to place, and neither placed nor on its way."""
+        """Whether this scheduler must place the pod, and the pod is neither placed nor being bound."""
         ours = (pod.pod.spec.scheduler_name or "") in self.profiles
         return ours and not pod.node and not pod.leaving and pod.key not in self.bindings
 
     def _admit(self, entry: QueueEntry, status: Status) -> None:
-        """Lets an entry into the queue proper, or keeps it out; people are told if that lasts."""
+        """Admits an entry to the queue proper or keeps it out. If it stays out for long, its condition says why."""
         if status.ok:
             self.queue.open(entry.key)
             return
@@ -375,7 +378,7 @@ class Scheduler:
             self._decide(entry)
 
     def _decide(self, entry: QueueEntry) -> None:
-        """Decides about an entry, or goes on with that, as far as one turn allows."""
+        """Decides about an entry, or continues a paused decision, within the steps of one turn."""
         self.decided += 1
         self.profile = entry.pods[0].pod.spec.scheduler_name or ""
         effort = self.cluster.fleet.effort
@@ -398,7 +401,8 @@ class Scheduler:
             self.queue.pause(entry.key)
 
     def _give_up(self, entry: QueueEntry) -> None:
-        """The decision took more than anybody's may; after a rest it goes on with what is known by then."""
+        """Ends a decision that exceeded the limit for all decisions. The entry rests, then is decided on the state of that
+        time."""
         words = (
             f"{gave_up(MOST_DECISION_STEPS)}, before it was known whether the claims fit; this is tried again"
         )
@@ -443,7 +447,7 @@ class Scheduler:
             self.outbox.say_unschedulable(pod, refusal)
 
     def _start(self, placed: Sequence[Placement], party: Party | None = None) -> None:
-        """Has placed pods bound, those of a party together."""
+        """Starts the bindings of placed pods; those of a party are bound together."""
         self.actions.moment += 1
         now = self.clock.now
         bindings = [Binding(each.cycle.pod, each.cycle, each.node, each.steps, now, party) for each in placed]
@@ -453,9 +457,9 @@ class Scheduler:
         pod = entry.pods[0]
         if attempt is not None and not refusal.error:
             refusal = self._make_room(pod, attempt, refusal)
-        if attempt is not None and attempt.filters:  # to which namespace and labels make a difference
+        if attempt is not None and attempt.filters:  # these filters read the pod's namespace and labels
             shape = (shape, pod.namespace, frozenset(pod.pod.metadata.labels.items()))
-        if pod.key in self.cluster.nominated:  # others are turned away by what is kept for it
+        if pod.key in self.cluster.nominated:  # the kept room sets it apart from its shape
             shape = (shape, pod.key)
         blamed = () if refusal.error else refusal.plugins
         self.queue.park(entry.key, shape, blamed, lasting=refusal.lasting)
@@ -465,7 +469,7 @@ class Scheduler:
             self.outbox.say_unschedulable(pod, refusal)
 
     def _make_room(self, pod: PodInfo, attempt: Attempt, refusal: NoNode) -> NoNode:
-        """PostFilter: what can be done so that the pod fits later."""
+        """Runs PostFilter: tries to make room, so that the pod fits later."""
         if not attempt.profile.post_filter:
             return refusal
         rejections = self.placer.rejections(attempt)
@@ -487,14 +491,14 @@ class Scheduler:
             return refusal
         also = frozenset(
             plugin.name for plugin in attempt.profile.post_filter
-        )  # they may find room another time
+        )  # these plugins may find room later
         return NoNode(refusal.words, refusal.plugins | also)
 
     def _deallocate(self, key: str) -> None:
         claim = self.cluster.claims.objects[key]
         meta, status = claim.metadata, claim.status
         if EXTENDED in meta.annotations and status.allocation is None and not status.reserved_for:
-            # Only now: nothing would take its finalizer away while a pod that exists seems to use it.
+            # Delete it only now: while it is reserved for an existing pod, no controller would remove its finalizer.
             self.outbox.insist(lambda id: DeleteClaim(id, meta.namespace, meta.name, meta.uid))
             return
         patch = {"status": {"allocation": None, "reservedFor": None, "devices": None}}
@@ -505,7 +509,7 @@ class Scheduler:
         )
 
     def _give_back(self, stale: Stale) -> None:
-        """Removes reservations that nobody will use, and the allocation if no others are left."""
+        """Removes reservations that no pod will use, and the allocation if no other reservation is left."""
         meta, status = stale.claim.metadata, stale.claim.status
         if not status.reserved_for:
             self._deallocate(f"{meta.namespace}/{meta.name}")
@@ -519,7 +523,7 @@ class Scheduler:
         )
 
     def _standing(self, pod: PodInfo) -> ReservationState:
-        """Whether a pod that a claim is reserved for still counts on that."""
+        """Whether a pod still relies on a claim that is reserved for it."""
         ours = (pod.pod.spec.scheduler_name or "") in self.profiles
         if not ours or pod.pod.spec.node_name:
             return ReservationState.OTHER
@@ -537,7 +541,8 @@ class Scheduler:
             )
 
     def _nominate(self, pod: PodInfo, node: str) -> None:
-        """Keeps room on a node for a pod; ``""``: on none. Who was kept from the one before may have it."""
+        """Keeps room on a node for a pod; ``""`` stands for no node. Room that was kept on another node becomes free for
+        others."""
         before = self.cluster.nominated.get(pod.key, "")
         if before == node:
             return
@@ -549,14 +554,14 @@ class Scheduler:
             self._wake(_nominated(pod.pod, before), _nominated(pod.pod, None))
 
     def _outcome(self, event: Done | Failed) -> None:
-        """If what was to make room never will, none is kept any longer."""
+        """Stops keeping room for the pods whose evictions or releases failed for good."""
         for pod in filter(None, map(self.cluster.pods.get, self.outbox.outcome(event))):
             self._nominate(pod, "")
 
     # --- how bindings end ---
 
     def _fold(self, outcomes: Outcomes) -> None:
-        """Goes through what becomes of bindings, and takes in each outcome before the next is worked out."""
+        """Iterates over the outcomes of bindings and applies each before the next is computed."""
         for outcome in outcomes:
             match outcome:
                 case PodBound(binding):
@@ -583,7 +588,8 @@ class Scheduler:
         self._wake_by_release(binding)
 
     def _wake_by_release(self, binding: Binding) -> None:
-        """What a pod gives back that was never bound, nobody else tells: its room on the node, and its devices."""
+        """Wakes pods that can use what an unbound pod releases: its room on the node and its devices. No event from the server
+        reports that."""
         pod = binding.pod.pod
         self._wake(replace(pod, spec=replace(pod.spec, node_name=binding.node)), None)
         for step in binding.steps:
@@ -593,7 +599,7 @@ class Scheduler:
             write = step.write if isinstance(step, MakeClaim) else step
             if isinstance(write, WriteClaim) and write.allocation is not None:
                 claim = self.cluster.claims.objects.get(write.claim)
-                shown = claim if claim is not None else ResourceClaim()  # gone before it was ever allocated
+                shown = claim if claim is not None else ResourceClaim()  # deleted before its allocation
                 self._wake(replace(shown, status=replace(shown.status, allocation=write.allocation)), claim)
 
     def _wake_by_volume(self, step: BindVolume | SelectNode) -> None:
@@ -617,7 +623,7 @@ class Scheduler:
         if pod is None or not self.waits(pod):
             return
         self._queue(pod)
-        if pod.uid == binding.pod.uid:  # not another one by the same name, which has waited for this
+        if pod.uid == binding.pod.uid:  # not a new pod with the same name, which waited for this one to go
             self._rest(pod)
             profile = pod.pod.spec.scheduler_name or ""
             self.unbound[profile] = self.unbound.get(profile, 0) + 1
@@ -625,19 +631,20 @@ class Scheduler:
             self.outbox.say_unschedulable(pod, NoNode(words, frozenset()))
 
     def _reconsider(self, group: str, why: str) -> None:
-        """A member of a group lost its place, or went. Those under way may not be enough without it."""
+        """Checks a group again after a member lost its place or was deleted: the members being bound may be too few without
+        it."""
         if (party := self.gangs.party(group)) is not None:
             self._fold(self.bindings.reconsider(party, why))
 
     def _rest(self, pod: PodInfo) -> None:
-        """A pod that could not be bound is tried again after a while, a longer one each time; so is its gang."""
+        """Delays the next attempt for a pod that could not be bound, longer each time. The same holds for its gang."""
         group = pod.group
         self.queue.failed(GANG_PREFIX + group if self.gangs.stirred(group) else pod.key)
 
     # --- invariants ---
 
     def validate(self) -> None:
-        """Re-derives the whole state. Raises AssertionError where what is kept is not what the objects say."""
+        """Re-derives the whole state from the objects. Raises AssertionError where the kept state differs."""
         self.cluster.validate()
         self.queue.validate()
         self.bindings.validate()
@@ -658,8 +665,7 @@ class Scheduler:
 
 
 def _placed(pod: Pod, node: str, kept: str) -> Pod:
-    """A pod with the node that it was assumed to be on, and that which was kept for it: when it goes, that is what becomes
-    free."""
+    """The pod with its assumed node and its nominated node filled in, since both become free when it goes."""
     if node and not pod.spec.node_name:
         pod = replace(pod, spec=replace(pod.spec, node_name=node))
     return _nominated(pod, kept) if kept else pod

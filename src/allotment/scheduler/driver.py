@@ -1,9 +1,9 @@
 """The scheduler's only module with I/O: informers feed events to the core, its instructions become API calls.
 
-One loop: take in what happened, say what time it is, let the core decide about a few pods, hand its instructions to writers,
-and give the event loop a turn. Writers work side by side, so that the server can commit many writes at once; the core issues
-nothing that depends on an unfinished write. Nothing is decided before every informer has its first list: a device that looks
-free then is free as far as the server knew.
+The driver runs one loop: it passes events and the time to the core, lets the core decide about a few pods, hands the instructions
+to writers, and yields to the event loop. Writers work in parallel, so that the server can commit many writes at once; the core
+issues nothing that depends on an unfinished write. The core decides nothing before every informer has its first list, so a device
+that looks free was free on the server at that time.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ log = logging.getLogger(__name__)
 PODS_A_TURN = 16
 EVENTS_A_TURN = 256
 MOST_WRITES = 128
-"""On their way at once; the server commits together what comes together."""
+"""How many writes are in flight at once. The server commits writes together that arrive together."""
 
 _ALWAYS: tuple[type[ApiStruct], ...] = (Node, Namespace, DeviceClass, ResourceSlice, ResourceClaim, Pod)
 
@@ -76,7 +76,7 @@ READS = (
     f"{READ}: scheduling.volcano.sh: podgroups,queues",
     f"{READ}: policy: poddisruptionbudgets",
 )
-"""What ``followed`` may name."""
+"""The names that ``followed`` may return."""
 RIGHTS = (
     *READS,
     f"{READ}: apiextensions.k8s.io: customresourcedefinitions",
@@ -93,8 +93,8 @@ RIGHTS = (
 
 
 class Driver:
-    """Runs a core against a server until cancelled. ``hear`` is told every event and every instruction, for a log;
-    ``metrics`` the same, and how long each attempt took."""
+    """Runs a core against a server until cancelled. ``hear`` receives every event and every instruction, for a log. ``metrics``
+    receives the same, and the duration of each attempt."""
 
     def __init__(
         self,
@@ -129,7 +129,7 @@ class Driver:
         self._watched: set[type[ApiStruct]] = set()
 
     async def run(self) -> None:
-        """Schedules until cancelled. The informers have to be running."""
+        """Schedules until cancelled. The informers must be running."""
         await self._watch()
         await self._informers.synced()
         async with asyncio.TaskGroup() as tasks:
@@ -152,7 +152,7 @@ class Driver:
                 self._watch_at(place, type_)
 
     def _definition_changed(self, old: Any, new: Any) -> None:
-        """A kind of ours may have come to be served."""
+        """Handles a changed definition: the server may now serve one of our kinds."""
         for condition in (new or {}).get("status", {}).get("conditions") or ():
             if condition.get("type") == "Established" and condition.get("status") == "True":
                 for type_, places in PLACES.items():
@@ -189,7 +189,7 @@ class Driver:
                 await self._rest()
 
     def _decide(self) -> bool:
-        """Has a few attempts made, one by one so that each can be timed; False if there was nothing to try."""
+        """Lets the core make a few attempts, one by one so that each can be timed. Returns False if there was nothing to try."""
         last = self.core.steps + TURN_STEPS
         for attempt in range(PODS_A_TURN):
             if self.core.steps >= last:
@@ -204,7 +204,7 @@ class Driver:
         return True
 
     async def _rest(self) -> None:
-        """Until something happens, or it is time for something."""
+        """Waits until an event arrives or the core's next time comes."""
         due = self.core.next_time()
         self._news.clear()
         if self._events:
@@ -312,7 +312,7 @@ class Driver:
         return Done(write.id, made.version)
 
     async def _patch_group(self, write: PatchGroup) -> Done:
-        """Volcano's own CRD has no separate status: there it is a part of the group like others."""
+        """Patches a group's status. Volcano's own CRD has no status subresource, so there the patch goes to the group itself."""
         groups = self._client.plain(write.api_version, "podgroups")
         try:
             made = await groups.amend(
@@ -335,7 +335,7 @@ class Driver:
         )
 
     async def _evict(self, write: DeletePod) -> None:
-        """Says in the pod's status why it goes, then deletes it."""
+        """Writes into the pod's status why it is evicted, then deletes it."""
         condition = {
             "type": "DisruptionTarget",
             "status": "True",
@@ -348,7 +348,7 @@ class Driver:
 
 
 def configured(configuration: Configuration) -> Scheduler:
-    """A core that schedules as a configuration says, of a cluster that it has yet to see."""
+    """A core that schedules as a configuration says. Its cluster is still empty."""
     return Scheduler(
         Cluster(),
         configuration.rosters(),
@@ -359,14 +359,14 @@ def configured(configuration: Configuration) -> Scheduler:
 
 
 def followed(served: Discovery) -> list[tuple[ResourcePath, type[ApiStruct]]]:
-    """What a scheduler reads on a server, and as what; pods last."""
+    """The resources that a scheduler reads from a server, and their types; pods come last."""
     *first, last = ((resource_of(type_), type_) for type_ in _ALWAYS)
     first += [(place, type_) for type_ in PLACES if (place := place_of(type_, served)) is not None]
     return [*first, last]
 
 
 async def snapshot(client: Client) -> list[ApiStruct]:
-    """All that a scheduler looks at, listed once, pods last: for a dry run."""
+    """All objects that a scheduler reads, listed once, pods last. A dry run uses it."""
     kinds = followed(await discover(client))
     lists = await asyncio.gather(*(Collection(client, where, Typed(type_)).list() for where, type_ in kinds))
     return [obj for listing in lists for obj in listing.items]
@@ -377,7 +377,7 @@ TAKEN = "DeviceTaken"
 
 
 def failure_of(error: StatusError) -> WriteFailure:
-    """What a server's refusal means for what comes next."""
+    """Translates a server's refusal into the failure that the core handles."""
     if isinstance(error, NotFound):
         return WriteFailure.GONE
     if isinstance(error, Conflict):

@@ -1,5 +1,5 @@
-"""Who may be tried at all (PreEnqueue). Those who may not wait at the gate, and are told why only if that lasts: mostly it does
-not, since whoever makes the claims of a pod has just been told of it as we have.
+"""Decides which pods may be tried at all (PreEnqueue). The others wait at the gate. A pod's condition gives the reason only if
+the wait lasts. It seldom does: the controller that makes the pod's claims has just seen the pod, as the scheduler has.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from allotment.scheduler.queue import QueueEntry
 
 GATE_PATIENCE = 2.0
-"""Seconds that a claim may be missing before the pod's condition says so: its controller has just been told."""
+"""Seconds that a claim may be missing before the pod's condition says so. Its controller has just seen the pod."""
 GATE_LONGEST = 20.0
-"""The same, while other claims keep coming: to tell thousands that theirs is next would only keep it from coming."""
+"""The same while other claims keep appearing. Thousands of conditions that say "yours is next" would only delay the claims."""
 
 
 def admission(pod: PodInfo, cluster: Cluster, profile: Profile, *, gangs: bool) -> Status:
@@ -41,8 +41,8 @@ def admission(pod: PodInfo, cluster: Cluster, profile: Profile, *, gangs: bool) 
 
 
 class Gate:
-    """Whom the queue lets in, and of whom it is time to say why not. Without ``gangs`` it does not matter whether the group of a
-    pod exists."""
+    """Decides which pods the queue admits, and when a pod's condition must say why not. Without ``gangs``, a pod's group need not
+    exist."""
 
     def __init__(
         self, clock: Clock, cluster: Cluster, profiles: Mapping[str, Profile], *, gangs: bool
@@ -60,23 +60,23 @@ class Gate:
         return admission(pod, self._cluster, profile, gangs=self._gangs)
 
     def came(self, kind: type[ApiStruct]) -> None:
-        """An object appeared: whoever makes those of its kind is at it."""
+        """Notes that an object of a kind appeared: the controller that makes such objects is at work."""
         self._came[kind] = self._clock.now
 
     # --- saying why ---
 
     def say_later(self, key: str, status: Status) -> None:
-        """Has it said why an entry waits, unless it need not any more by then."""
+        """Schedules the message why an entry waits. It is dropped if the entry stops waiting before then."""
         if key not in self._unsaid or self._unsaid[key][1] != status:
             self._unsaid.pop(key, None)
             self._unsaid[key] = (self._clock.now + GATE_PATIENCE, status)
 
     def forget(self, key: str) -> None:
-        """An entry is let in, placed or gone: there is nothing to say about it any more."""
+        """Drops the pending message of an entry that was admitted, placed or deleted."""
         self._unsaid.pop(key, None)
 
     def overdue(self, entries: Mapping[str, QueueEntry]) -> Iterator[tuple[str, Status]]:
-        """The keys of entries of which it is time to say why they wait; ``entries`` are all that are in the queue."""
+        """The keys of entries whose condition must now say why they wait. ``entries`` are all entries of the queue."""
         while self._unsaid:
             key, (due, status) = next(iter(self._unsaid.items()))
             if due > self._clock.now:
@@ -92,7 +92,7 @@ class Gate:
         return unsaid[0] if unsaid is not None else None
 
     def _comes_soon(self, entry: QueueEntry, status: Status) -> bool:
-        """Whether whoever makes what the entry waits for is at it, and the turn of this one may come."""
+        """Whether the controller that makes the awaited object is at work, so that this entry's turn may come."""
         if status.awaits is None:
             return False
         now, came = self._clock.now, self._came.get(status.awaits, -inf)

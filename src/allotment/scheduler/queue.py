@@ -1,24 +1,24 @@
-"""What waits to be placed, and when it is worth trying.
+"""The entries that wait to be placed, and when it is worth trying them.
 
 An *entry* is a pod or a whole gang. It is in exactly one place:
 
-* **active**: ready; the highest priority first, then the namespace whose pods cost least so far (``fair_order``), then who has
-  waited longest; *lanes* (Volcano's queues) take turns;
+* **active**: ready; the highest priority first, then the namespace whose pods cost least so far (``fair_order``), then the entry
+  that has waited longest; *lanes* (Volcano's queues) take turns;
 * **backoff**: ready again after a delay that doubles with each failed attempt;
-* **parked**: turned away by plugins, until an event arrives that can help;
-* **gated**: not to be tried at all until the ``gate`` lets it in (PreEnqueue);
-* **taken**: popped, and not yet reported on.
+* **parked**: rejected by plugins, until an event arrives that can help;
+* **gated**: not tried until the ``gate`` admits it (PreEnqueue);
+* **taken**: popped, and its result not yet reported.
 
-Entries that ask for the same thing (equal shape) are parked together, and when something happens that can help, one of them
-goes as a *scout*, the one that would be tried first anyway. If it is placed, the next one follows; if it is turned away,
-the others stay where they are. So ten thousand equal pods that do not fit cost one attempt per event, not ten thousand.
-Where all nodes rejected them *for good* (``Status.lasting``), pods and claims that come and go help nobody but themselves,
-and cost nothing.
+Entries that ask for the same thing (equal shape) are parked together. When an event can help them, the queue sends one as a
+*scout*: the one that would be tried first anyway. If the scout is placed, the next one follows; if it is rejected, the others
+stay parked. So ten thousand equal pods that do not fit cost one attempt per event, not ten thousand. If all nodes rejected them
+*for good* (``Status.lasting``), pods and claims that come and go cost nothing: such a change helps only the pod itself or the
+pods of the claim.
 
-A decision that takes more steps than one turn has is *paused* (``pause``) and goes on in a later turn, from the slow lane, and
-so do all entries that ask for the same from then on, until one of them is decided within a turn. While others wait, the slow
-lane gets every other step and no more: an expensive pod delays a simple one by one slice, and ten thousand simple ones cannot
-starve it.
+A decision that needs more steps than one turn allows is *paused* (``pause``). It continues in a later turn, from the slow lane.
+From then on, all entries that ask for the same use the slow lane too, until one of them is decided within a turn. While others
+wait, the slow lane gets half of the steps: an expensive pod delays a simple one by one slice, and ten thousand simple pods cannot
+starve an expensive one.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ if TYPE_CHECKING:
     from allotment.scheduler.pod import PodInfo
 
 Rank = tuple[int, float, int, str]
-"""The lowest is tried first: its priority, negated; when it came; a number of its own; its key."""
+"""The lowest rank is tried first: the negated priority, the time of arrival, a unique number, and the key."""
 
 REVISIT_SECONDS = 300.0
-"""Parked entries are tried again after so long even if nothing seems to help: a plugin may have missed an event."""
+"""The queue tries parked entries again after this time even if no event seems to help: a plugin may have missed one."""
 
 ACTIVE, BACKOFF, PARKED, GATED, TAKEN = "active", "backoff", "parked", "gated", "taken"
 PLACES = (ACTIVE, BACKOFF, PARKED, GATED)
@@ -55,8 +55,8 @@ _COSTS_KEPT = 10_000
 
 @dataclass(frozen=True, slots=True)
 class QueueBackoff:
-    """How long an entry rests after its n-th failed attempt, in seconds. One that was turned away is tried again only when
-    something happened that can help, so it rests shortly; one that failed for no reason of its own, longer."""
+    """How long an entry rests after its n-th failed attempt, in seconds. The rest is short for a rejected entry, which is tried
+    again only after an event that can help. It is longer for an entry that failed for no reason of its own."""
 
     initial: float = 0.1
     turned_away: float = 1.0  # at most
@@ -74,29 +74,29 @@ class QueueEntry:
     key: str
     priority: int
     pods: tuple[PodInfo, ...]
-    since: float  # when it came
+    since: float  # when it arrived
     place: str = ACTIVE
     attempts: int = 0
-    tried: float = 0.0  # when the last attempt was
-    shape: Hashable = None  # with whom it is parked
-    plugins: frozenset[str] = frozenset()  # who turned it away
-    lasting: bool = False  # and that for good, as long as nodes and devices are what they are
+    tried: float = 0.0  # time of the last attempt
+    shape: Hashable = None  # equal for entries that are parked together
+    plugins: frozenset[str] = frozenset()  # which plugins rejected it
+    lasting: bool = False  # they rejected it for good, as long as nodes and devices do not change
     ready: float = 0.0  # when its backoff ends
-    lane: str = ""  # of several, which take turns
-    slow: bool = False  # it is tried from the slow lane
-    paused: bool = False  # the decision about it goes on in another turn
-    spent: int = 0  # how many steps that took so far
-    again: int = 0  # how many of the last ones have to be taken again
+    lane: str = ""  # the lane it belongs to; lanes take turns
+    slow: bool = False  # it is in the slow lane
+    paused: bool = False  # its decision continues in another turn
+    spent: int = 0  # steps that the decision took so far
+    again: int = 0  # how many of the latest steps must be repeated
     rank: Rank = (0, 0.0, 0, "")
 
     @property
     def tenant(self) -> str:
-        """Who bears what decisions about it cost."""
+        """The tenant that is charged for decisions about the entry."""
         return self.pods[0].namespace
 
     @property
     def kind(self) -> Hashable:
-        """Equal for entries about which a decision costs the same, as far as one can tell beforehand."""
+        """Equal for entries whose decisions are expected to cost the same."""
         return self.pods[0].asks, self.key if self.pods[0].key != self.key else ""
 
 
@@ -107,7 +107,7 @@ class _Bucket:
     entries: dict[str, QueueEntry] = field(default_factory=dict)
     plugins: frozenset[str] = frozenset()
     lasting: bool = False
-    scout: str = ""  # an entry of this shape that is on its way
+    scout: str = ""  # the entry of this shape that was sent to be tried
     order: list[Rank] = field(default_factory=list)  # a heap, with some that are gone
 
     def add(self, entry: QueueEntry) -> None:
@@ -423,8 +423,8 @@ class SchedulingQueue:
     # --- events ---
 
     def concerns(self, shown: ApiStruct, cluster: Cluster) -> bool:
-        """Whether anybody waits whom a change of this object may help. Who was turned away for good, a pod or a claim helps only if
-        it is their own."""
+        """Whether anybody waits whom a change of this object may help. Who was turned away for good, a pod or a claim helps only
+        if it is their own."""
         if self._gated or self._blamed:
             return True
         if not self._lasting or not isinstance(shown, (Pod, ResourceClaim)):

@@ -1,7 +1,8 @@
-"""NominatedNodes: room that was made for a pod is not given to one of lower or equal priority.
+"""NominatedNodes: a pod of lower or equal priority does not get the room that was made for another pod.
 
-A pod that evicted others waits for its node. Until it is there, others see what it will take as taken; devices are not
-counted apart: where both want claims allocated, the node is kept for who it was cleared for.
+A pod that evicted others waits for its node. Until it is there, other pods see the resources that it will take as taken. The
+plugin does not count devices one by one: if both pods need claims allocated, it keeps the whole node for the pod that the node
+was cleared for.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _KEPT = Status(StatusCode.UNRESOLVABLE, NAME, "are kept for a pod that evicted o
 
 
 class NominatedNodes:
-    """See the module."""
+    """The filter that keeps nodes for the pods that they were cleared for."""
 
     name = NAME
     local = True

@@ -1,4 +1,4 @@
-"""SchedulingGates: a pod with gates is not even queued until somebody has taken them all away."""
+"""SchedulingGates: a pod with scheduling gates stays out of the queue until all of them are removed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class SchedulingGates:
-    """See the module."""
+    """The PreEnqueue plugin that holds back pods with gates."""
 
     name = "SchedulingGates"
     wakes: Sequence[Wake] = (Wake(Pod, frozenset({ObjectAction.UPDATE})),)
@@ -29,7 +29,7 @@ class SchedulingGates:
         return Status(StatusCode.UNRESOLVABLE, self.name, words + ", ".join(gate.name for gate in gates))
 
     def helps(self, pod: PodInfo, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> bool:
-        """Only the pod itself, without gates, helps."""
+        """Only removing the pod's own gates helps."""
         return isinstance(new, Pod) and new.metadata.uid == pod.uid and not new.spec.scheduling_gates
 
     def helps_anyone(self, old: ApiStruct | None, new: ApiStruct | None) -> bool:

@@ -1,8 +1,9 @@
-"""VolumeBinding: a pod's volumes are reached from its node, and claims that waited for it get theirs.
+"""VolumeBinding: a pod runs where its volumes can be reached, and claims that waited for the pod get their volumes.
 
-In a cycle: PreFilter sorts out the claims (``volumes.needs``), Filter asks whether a node suits them, Reserve decides which volume each
-claim gets, or that its volume is to be made for the node, and assumes that (``volumes.storage``). PreBind says what to write: to which
-claim a volume goes, for which node one is to be made; and then to await that the volume controller has bound all of them.
+In a cycle, PreFilter sorts the claims (``volumes.needs``) and Filter asks whether a node suits them. Reserve chooses a volume for
+each claim, or decides to have one provisioned for the node, and assumes that decision (``volumes.storage``). PreBind lists the
+writes: which claim gets which volume, and for which node to provision one. The last step waits until the volume controller has
+bound all of them.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ NAME = "VolumeBinding"
 VOLUME_BINDING_SECONDS = 600.0
 _COME = frozenset((ObjectAction.ADD, ObjectAction.UPDATE))
 _CLAIMS_A_STEP = 16
-"""Claims that still need a volume, looked at on one node, that take about as long as a step of other work."""
+"""How many claims without a volume the plugin can check on one node in about the time of one step of other work."""
 
 
 @dataclass(slots=True)
@@ -47,7 +48,7 @@ class _State:
 
 
 class VolumeBinding:
-    """See the module."""
+    """The plugin that finds, assumes and binds the persistent volumes of a pod's claims."""
 
     name = NAME
     local = False
