@@ -1,4 +1,4 @@
-"""Times as the API writes them, and where controllers get theirs from: an argument, so that tests need not wait."""
+"""Times in the form of the API, and the controllers' clock, which is an argument so that tests need not wait."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def real_time() -> datetime:
 
 
 def moment(stamp: str | None) -> datetime | None:
-    """A time of the API; None if it is absent or is none."""
+    """A time of the API; None if it is absent or malformed."""
     try:
         return datetime.fromisoformat(stamp or "").astimezone(UTC)
     except (ValueError, OverflowError):
@@ -25,7 +25,7 @@ def stamp(time: datetime) -> str:
 
 
 def left(since: str | None, seconds: float, now: datetime) -> float:
-    """How many of these seconds are left since a time of the API; a time that is none has just come."""
+    """How many of these seconds are left since a time of the API; an absent or malformed time counts as now."""
     begun = moment(since) or now
     try:
         return (begun + timedelta(seconds=seconds) - now).total_seconds()
