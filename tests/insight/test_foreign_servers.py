@@ -101,7 +101,7 @@ def test_without_resource_pools_what_others_hold_is_unknown() -> None:
     seen = look(resourceslices=SLICES, resourceclaims=MINE)
     assert states(seen) == ["Allocated", "Unknown", "Unknown"]
     assert seen.notes == [
-        "no ResourcePools can be read: what claims hold that you may not see is not known",
+        "no ResourcePools can be read: what other claims hold is unknown",
         "you may list resourceclaims only in namespace team-a, not in all; -n names others",
     ]
 
@@ -142,7 +142,7 @@ def test_changes_that_come_faster_than_pages_do_no_harm() -> None:
 def test_nodes_that_may_not_be_listed_are_noted_with_what_that_means() -> None:
     seen = look(*USE, Node, resourceslices=SLICES, resourceclaims=CLAIMS, nodes=Shelf("v1", denied=True))
     assert not seen.sees(Node)
-    assert seen.notes == ["you may not list nodes: whether nodes exist and what they reach is not known"]
+    assert seen.notes == ["you may not list nodes: whether nodes exist and what they reach is unknown"]
     assert look(Node, resourceslices=SLICES, nodes=Shelf("v1", (node("n"),))).sees(Node)
 
 
