@@ -1,4 +1,4 @@
-"""``allot controllers``: controllers alone, on any cluster."""
+"""``allot controllers``: the controllers alone, on any cluster."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CHOICES = (
     "autoscaling",
 )
 SCALING = frozenset({"machines", "autoscaling"})
-"""Where only these run, they have a lease of their own, so that other controllers may lead beside them."""
+"""A process that runs only these takes a lease of its own, so that other controllers may lead beside them."""
 WRITES = {
     "claims": (
         "create,delete,patch: resource.k8s.io: resourceclaims",
@@ -73,7 +73,7 @@ WRITES = {
     ),
     "autoscaling": ("create,delete,patch: karpenter.sh: nodeclaims",),
 }
-"""What each does besides reading and writing events, as in ``rights.writing``."""
+"""What each controller may write besides events, in the form of ``rights.writing``."""
 OPTIONAL = frozenset(
     {
         "resourcepools",
@@ -84,7 +84,7 @@ OPTIONAL = frozenset(
         "nodegroups",
     }
 )
-"""Kinds that are written only where they are followed, and in the group in which they are."""
+"""Kinds that are written only if the server has them, each in the group in which the server has it."""
 
 
 def _names(ctx: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...]:
@@ -100,7 +100,7 @@ def _names(ctx: click.Context, parameter: click.Parameter, value: str | None) ->
 @click.command(name="controllers")
 @connection_options
 @click.option(
-    "--only", metavar="NAME,…", callback=_names, help="these controllers, in place of the usual ones"
+    "--only", metavar="NAME,…", callback=_names, help="run these controllers instead of the usual ones"
 )
 @catalog_option
 @click.option(
@@ -108,7 +108,7 @@ def _names(ctx: click.Context, parameter: click.Parameter, value: str | None) ->
     default="simulated",
     show_default=True,
     metavar="NAME",
-    help="where machines come from: simulated, groups, or one of an installed package",
+    help="where machines come from: simulated, groups, or a provider from an installed package",
 )
 @feature_gates_option
 @service_options
@@ -124,32 +124,33 @@ def command(
     metrics_port: int | None,
     verbose: bool,
 ) -> int:
-    """Does for claims, and on request for more, what has to be done besides scheduling.
+    """Runs the controllers for claims and, on request, others. The scheduler runs separately.
 
     \b
-    claims         make claims from templates; free and delete unused ones
+    claims         create claims from templates; free and delete unused ones
     device-taints  evict pods from devices with a NoExecute taint
     pools          count what is left of each pool of devices, in ResourcePools
     parameters     translate vendors' parameters for v1alpha2 claims
     workloads      Deployments, ReplicaSets, Jobs, PodDisruptionBudgets
-    nodes          notice silent nodes, evict from tainted ones, remove orphans
-    volumes        bind volumes to claims, make simulated and ephemeral ones
-    overlays       say which NodeOverlays fit the machines of --catalog
+    nodes          detect silent nodes, evict from tainted ones, remove orphans
+    volumes        bind volumes to claims, create simulated and ephemeral ones
+    overlays       report which NodeOverlays fit the machines of --catalog
     simulation     stand in for nodes with the label allotment.dev/simulated
-    machines       launch and end what NodeClaims ask for; on request
-    autoscaling    NodeClaims for pods that wait, and no idle ones; on request
+    machines       launch and terminate machines for NodeClaims; on request
+    autoscaling    add machines for waiting pods, remove idle ones; on request
 
-    On a real cluster claims and device-taints run unless --only says otherwise: kube-controller-manager does the rest. Have
-    it leave these two to us with --controllers=*,-resourceclaim-controller,-device-taint-eviction-controller.
-    Pools run there too once that kind is defined, with examples/kubernetes/resource_pools.yaml; and with a --catalog, overlays,
-    with examples/kubernetes/node_overlays.yaml. Where Karpenter runs, it has a controller of its own for overlays. Machines and
-    autoscaling need the rights in examples/kubernetes/machines.yaml and autoscaling.yaml, and must not run beside Karpenter,
-    which does both.
+    On a real cluster, only claims and device-taints run by default, because kube-controller-manager does the rest. Switch off
+    its versions of the two with --controllers=*,-resourceclaim-controller,-device-taint-eviction-controller.
+    The controller pools also runs there once examples/kubernetes/resource_pools.yaml has defined its kind. The controller
+    overlays runs there with a --catalog, once examples/kubernetes/node_overlays.yaml has defined its kind; Karpenter has an
+    overlay controller of its own. The controllers machines and autoscaling need the rights in
+    examples/kubernetes/machines.yaml and autoscaling.yaml. Do not run them beside Karpenter, which does both.
 
-    On the server of `allot up --no-controllers` all but simulation run. It lets only the user allotment:controllers write
-    what is left of pools, so run them as that user: `allot kubeconfig --user allotment:controllers`.
+    On the server of `allot up --no-controllers`, all controllers but simulation run. That server lets only the user
+    allotment:controllers write ResourcePools, so run the controllers as that user: `allot kubeconfig --user
+    allotment:controllers`.
 
-    Exit code: 0 stopped by Ctrl-C or SIGTERM, 1 could not start or failed.
+    Exit code: 0 stopped by Ctrl-C or SIGTERM, 1 it could not start, or it failed.
     """
     import uvloop
 
@@ -162,7 +163,7 @@ def command(
     set_up(log_level(verbose))
     name = "autoscaler" if only and SCALING.issuperset(only) else NAME
     service = Service(name, kubeconfig, context, leader_elect, metrics_host, metrics_port)
-    read_files(catalog)  # what is wrong with them is told before anything runs
+    read_files(catalog)  # report errors in these files before anything runs
     uvloop.run(_run(service, only, switched_off, catalog, provider))
     return 0
 
@@ -185,7 +186,7 @@ async def _run(
         if "pools" in names and not await _may_count(client):
             if only:
                 raise Failure(f"pools: {_COUNTER}", _BE_COUNTER)
-            remark(f"pools are left out: {_COUNTER}; {_BE_COUNTER}")
+            remark(f"the controller pools does not run: {_COUNTER}; {_BE_COUNTER}")
             names = tuple(name for name in names if name != "pools")
         await check_rights(client, service.name, await rights_of(service, client, names, provider))
         remark(f"controllers: {', '.join(names)}")
@@ -197,7 +198,8 @@ async def _run(
 
 
 async def _usual(client: Client, catalog: tuple[str, ...]) -> tuple[str, ...]:
-    """Only the embedded server has the early form in Kubernetes' own API group; it has no kube-controller-manager either."""
+    """Only the embedded server has KEP-4381 semantic parameters (v1alpha2) in Kubernetes' own API group. It has no
+    kube-controller-manager either."""
     from allotment.api import semantic
     from allotment.api.autoscaling import NodeOverlay
     from allotment.api.meta import ApiStruct
@@ -221,7 +223,8 @@ _BE_COUNTER = "`allot kubeconfig --user allotment:controllers` gives that user's
 
 
 async def _may_count(client: Client) -> bool:
-    """Whether one may write pools here. The embedded server asks who it is; a real one has rights alone."""
+    """Whether the caller may write ResourcePools here. The embedded server checks the user's name; a real one checks rights
+    only."""
     from allotment.api.pools import ResourcePool
     from allotment.client.discovery import discover
     from allotment.client.form import resource_of
@@ -238,8 +241,8 @@ async def _may_count(client: Client) -> bool:
 async def rights_of(
     service: Service, client: Client, names: tuple[str, ...], provider: str = "simulated"
 ) -> list[Right]:
-    """What they must be allowed to do on this server: put together once without running, they ask for the informers that
-    they need."""
+    """The rights that the controllers need on this server. To find out, they are constructed without being run: they then
+    request the informers that they need."""
     from allotment.client.informers import Informers
     from allotment.client.recorder import Recorder
     from allotment.client.rights import leading, reading, writing
@@ -252,7 +255,7 @@ async def rights_of(
         recorder = Recorder(client, service.lease)
         await suite.controllers(names, client, informers, recorder, provider=provider)
     except ImportError as exc:
-        raise Failure(str(exc), "install, repair or remove the package that has it") from exc
+        raise Failure(str(exc), "install, repair or remove the package that provides it") from exc
     rights = reading(informers.resources()) + writing(("create,patch: core: events",))
     followed = {each.plural: each.api_version.rpartition("/")[0] for each in informers.resources()}
     for right in (right for name in names for right in writing(WRITES[name])):
