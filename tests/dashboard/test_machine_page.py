@@ -55,7 +55,7 @@ def test_a_planner_looks_at_machines_and_asks_for_a_plan(tmp_path: Path) -> None
         await page.press("Enter")
         await page.until("document.querySelector('#parts details').open")
         assert "team-a/wants-a" in await text(page, "#parts details")
-        assert await text(page, "#plan-state") == "as things are"
+        assert await text(page, "#plan-state") == "up to date"
 
         # which is out of date when another pod waits, and the next one says why that fits nowhere
         await made.pod_wanting("huge", "team-b", cpu="100")
