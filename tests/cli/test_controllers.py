@@ -97,7 +97,7 @@ def test_pools_are_counted_by_nobody_but_the_controllers_user(
     assert "this server lets only the user allotment:controllers write them" in ran.err
     assert "allot kubeconfig --user allotment:controllers" in ran.err
     with component("controllers", "--kubeconfig", str(served.admin)) as process:
-        assert "allotment:controllers" in said(process, "pools are left out: ")
+        assert "allotment:controllers" in said(process, "the controller pools does not run: ")
         assert "pools" not in said(process, "controllers: ")
 
 

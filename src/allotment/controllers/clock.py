@@ -21,7 +21,7 @@ def loop_time() -> float:
 
 
 def left(since: str | None, seconds: float, now: datetime) -> float:
-    """How many of these seconds are left since a time of the API; a time that is none has just come."""
+    """How many of these seconds are left since a time of the API; an absent or malformed time counts as now."""
     begun = moment(since) or now
     try:
         return (begun + timedelta(seconds=seconds) - now).total_seconds()

@@ -1,7 +1,7 @@
-"""Scheduler and controllers, put together over clients and run until something ends them.
+"""Scheduler and controllers, put together over clients. They run until something ends them.
 
-Both read through one set of informers, so that each kind is listed, watched and decoded once. A component never ends by
-itself: when one does, the others are stopped, the log has the whole story, and ``ComponentFailed`` says it in a sentence.
+Both read through one set of informers, so that each kind is listed, watched and decoded once. A component should never end by
+itself. If one does, the others are stopped, the log has the details, and ``ComponentFailed`` gives the reason in a sentence.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ log = logging.getLogger(__name__)
 
 
 class ComponentFailed(Exception):
-    """A component ended, which it never should."""
+    """A component ended, which it should never do."""
 
 
 @dataclass(frozen=True, slots=True)
 class WantedComponents:
-    """What to run. No configuration: no scheduler."""
+    """What to run. Without a configuration, there is no scheduler."""
 
     scheduler: Configuration | None = None
     controllers: tuple[str, ...] = ()
@@ -51,7 +51,7 @@ class WantedComponents:
 
 
 class Components:
-    """What runs in one process. The controllers may read all that the scheduler reads, so they read for both."""
+    """The components of one process. The controllers may read everything that the scheduler reads, so they read for both."""
 
     def __init__(
         self, wanted: WantedComponents, scheduling: Client, controlling: Client, registry: CollectorRegistry
@@ -65,7 +65,7 @@ class Components:
     def of_users(
         cls, wanted: WantedComponents, server: Mapping[str, Transport], registry: CollectorRegistry
     ) -> Components:
-        """Each as the user that it is on the embedded server; ``server`` has the transports into it by user."""
+        """Each component with its own user on the embedded server; ``server`` has the transports into it by user."""
         scheduling, controlling = (
             Client(server[user], manager=user.replace(":", "-"))
             for user in (users.SCHEDULER, users.CONTROLLERS)
@@ -73,8 +73,8 @@ class Components:
         return cls(wanted, scheduling, controlling, registry)
 
     async def run(self, begun: Callable[[], Awaitable[None]] | None = None) -> None:
-        """Until cancelled; ``begun`` is called when everything runs and knows what is there. Raises ComponentFailed, what
-        ``begun`` raises, or what the server says to the first questions."""
+        """Runs until cancelled. Calls ``begun`` when everything runs and has read the cluster. Raises ComponentFailed, what
+        ``begun`` raises, or the server's answer to the first requests."""
         told = Recorder(self._controlling, "allotment-controllers")
         names, files = self._wanted.controllers, self._wanted.catalogue
         readers: list[suite.Reader] = []
@@ -133,7 +133,7 @@ async def _never_ending(name: str, work: Coroutine[Any, Any, None]) -> None:
 
 
 def first_of(exc: BaseException) -> BaseException:
-    """The first that is no group of others."""
+    """The first error that is not a group of others."""
     while isinstance(exc, BaseExceptionGroup):
         exc = exc.exceptions[0]
     return exc

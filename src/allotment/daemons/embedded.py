@@ -1,4 +1,5 @@
-"""The embedded server as its components see it: each is a user of its own, with that user's rights, without certificate or token."""
+"""The embedded server as its components see it: each component is a user with its own rights, and needs no certificate or
+token."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ log = logging.getLogger(__name__)
 
 
 def transports_into(server: ApiServer) -> dict[str, Transport]:
-    """Into the server, by the user that calls."""
+    """The transports into the server, by the user that calls."""
     return {
         user: InProcessTransport(server.app, {"identity": Identity(user, ("system:authenticated",))})
         for user in (users.SCHEDULER, users.CONTROLLERS)
@@ -35,7 +36,7 @@ def transports_into(server: ApiServer) -> dict[str, Transport]:
 
 @asynccontextmanager
 async def dashboard_of(server: ApiServer, catalogue: Catalogue) -> AsyncIterator[None]:
-    """The pages at ``/ui``, while the block runs. If they fail, that is logged and takes nothing else with it."""
+    """Serves the pages at ``/ui`` while the block runs. If they fail, the failure is logged and nothing else stops."""
 
     def transport_of(identity: Identity) -> Transport:
         return InProcessTransport(server.app, {"identity": identity})
@@ -64,5 +65,5 @@ def _log_failure(task: asyncio.Task[None]) -> None:
 
 
 def components_of(server: ApiServer, wanted: WantedComponents) -> Components:
-    """The components, for this process, not running yet. Their numbers are among the server's."""
+    """The components of this process, not running yet. Their metrics are among the server's."""
     return Components.of_users(wanted, transports_into(server), server.metrics.registry)

@@ -1,4 +1,4 @@
-"""``allot controllers``: controllers alone, on any cluster."""
+"""``allot controllers``: the controllers alone, on any cluster."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _names(ctx: click.Context, parameter: click.Parameter, value: str | None) ->
 @click.command(name="controllers")
 @connection_options
 @click.option(
-    "--only", metavar="NAME,…", callback=_names, help="these controllers, in place of the usual ones"
+    "--only", metavar="NAME,…", callback=_names, help="run these controllers instead of the usual ones"
 )
 @catalog_option
 @click.option(
@@ -44,7 +44,7 @@ def _names(ctx: click.Context, parameter: click.Parameter, value: str | None) ->
     default="simulated",
     show_default=True,
     metavar="NAME",
-    help="where machines come from: simulated, groups, or one of an installed package",
+    help="where machines come from: simulated, groups, or a provider from an installed package",
 )
 @feature_gates_option
 @service_options
@@ -60,32 +60,33 @@ def command(
     metrics_port: int | None,
     verbose: bool,
 ) -> int:
-    """Does for claims, and on request for more, what has to be done besides scheduling.
+    """Runs the controllers for claims and, on request, others. The scheduler runs separately.
 
     \b
-    claims         make claims from templates; free and delete unused ones
+    claims         create claims from templates; free and delete unused ones
     device-taints  evict pods from devices with a NoExecute taint
     pools          count what is left of each pool of devices, in ResourcePools
     parameters     translate vendors' parameters for v1alpha2 claims
     workloads      Deployments, ReplicaSets, Jobs, PodDisruptionBudgets
-    nodes          notice silent nodes, evict from tainted ones, remove orphans
-    volumes        bind volumes to claims, make simulated and ephemeral ones
-    overlays       say which NodeOverlays fit the machines of --catalog
+    nodes          detect silent nodes, evict from tainted ones, remove orphans
+    volumes        bind volumes to claims, create simulated and ephemeral ones
+    overlays       report which NodeOverlays fit the machines of --catalog
     simulation     stand in for nodes with the label allotment.dev/simulated
-    machines       launch and end what NodeClaims ask for; on request
-    autoscaling    NodeClaims for pods that wait, and no idle ones; on request
+    machines       launch and terminate machines for NodeClaims; on request
+    autoscaling    add machines for waiting pods, remove idle ones; on request
 
-    On a real cluster claims and device-taints run unless --only says otherwise: kube-controller-manager does the rest. Have
-    it leave these two to us with --controllers=*,-resourceclaim-controller,-device-taint-eviction-controller.
-    Pools run there too once that kind is defined, with examples/kubernetes/resource_pools.yaml; and with a --catalog, overlays,
-    with examples/kubernetes/node_overlays.yaml. Where Karpenter runs, it has a controller of its own for overlays. Machines and
-    autoscaling need the rights in examples/kubernetes/machines.yaml and autoscaling.yaml, and must not run beside Karpenter,
-    which does both.
+    On a real cluster, only claims and device-taints run by default, because kube-controller-manager does the rest. Switch off
+    its versions of the two with --controllers=*,-resourceclaim-controller,-device-taint-eviction-controller.
+    The controller pools also runs there once examples/kubernetes/resource_pools.yaml has defined its kind. The controller
+    overlays runs there with a --catalog, once examples/kubernetes/node_overlays.yaml has defined its kind; Karpenter has an
+    overlay controller of its own. The controllers machines and autoscaling need the rights in
+    examples/kubernetes/machines.yaml and autoscaling.yaml. Do not run them beside Karpenter, which does both.
 
-    On the server of `allot up --no-controllers` all but simulation run. It lets only the user allotment:controllers write
-    what is left of pools, so run them as that user: `allot kubeconfig --user allotment:controllers`.
+    On the server of `allot up --no-controllers`, all controllers but simulation run. That server lets only the user
+    allotment:controllers write ResourcePools, so run the controllers as that user: `allot kubeconfig --user
+    allotment:controllers`.
 
-    Exit code: 0 stopped by Ctrl-C or SIGTERM, 1 could not start or failed.
+    Exit code: 0 stopped by Ctrl-C or SIGTERM, 1 it could not start, or it failed.
     """
     import uvloop
 
@@ -98,7 +99,7 @@ def command(
     set_up(log_level(verbose))
     name = "autoscaler" if only and set(only) <= set(names.ON_REQUEST) else NAME
     service = Service(name, kubeconfig, context, leader_elect, metrics_host, metrics_port)
-    read_files(catalog)  # what is wrong with them is told before anything runs
+    read_files(catalog)  # report errors in these files before anything runs
     uvloop.run(_run(service, only, switched_off, catalog, provider))
     return 0
 
@@ -138,7 +139,8 @@ async def _run(
 
 
 async def _usual(client: Client, catalog: tuple[str, ...]) -> tuple[str, ...]:
-    """Only the embedded server has the early form in Kubernetes' own API group; it has no kube-controller-manager either."""
+    """Only the embedded server has KEP-4381 semantic parameters (v1alpha2) in Kubernetes' own API group. It has no
+    kube-controller-manager either."""
     from allotment.api import semantic
     from allotment.api.autoscaling import NodeOverlay
     from allotment.api.meta import ApiStruct
@@ -165,7 +167,8 @@ _BE_COUNTER = f"`allot kubeconfig --user {users.CONTROLLERS}` gives that user's 
 
 
 async def _may_count(client: Client) -> bool:
-    """Whether one may write pools here. The embedded server asks who it is; a real one has rights alone."""
+    """Whether the caller may write ResourcePools here. The embedded server checks the user's name; a real one checks rights
+    only."""
     from allotment.api.pools import ResourcePool
     from allotment.client.discovery import discover
     from allotment.client.form import resource_of

@@ -37,7 +37,7 @@ def show_claim(facts: ClaimFacts, screen: Screen, now: datetime) -> None:
 
 
 def show_problems(problems: Sequence[Finding], screen: Screen) -> None:
-    """What is wrong with a claim, if anything is, each with the next step."""
+    """The problems of a claim, each with the next step."""
     if problems:
         screen.heading("Problems")
     for each in problems:
@@ -60,7 +60,7 @@ def device_row(held: HeldDevice) -> list[Cell]:
 def _state_words(facts: ClaimFacts) -> str:
     users = len(facts.claim.status.reserved_for)
     return {
-        PENDING: "pending: it has no devices yet; a scheduler gives them to it with a pod that uses it",
+        PENDING: "pending: it has no devices yet; the scheduler allocates them when it places a pod that uses the claim",
         ALLOCATED: "allocated, but used by nobody",
         IN_USE: f"allocated, used by {plural(users, 'consumer')}",
         DELETING: "being deleted" + (f", still used by {plural(users, 'consumer')}" if users else ""),

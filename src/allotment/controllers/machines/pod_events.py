@@ -1,6 +1,7 @@
-"""When a pod last came to a node or left it, on the node's claim: who consolidates leaves a node alone for a while after that.
+"""Records on a node's claim when a pod last came to the node or left it: consolidation leaves a node alone for a while after
+that.
 
-At most one write in ten seconds for a claim, as Karpenter does: the time is for minutes, not for seconds.
+As in Karpenter, a claim gets at most one write in ten seconds: minutes matter here, not seconds.
 """
 
 from __future__ import annotations
@@ -78,14 +79,14 @@ class PodEvents:
 
 
 def _presence(pod: Pod | None) -> tuple[bool, bool, bool]:
-    """What matters of a pod to its node: there, over, going."""
+    """The state of a pod that matters to its node: running, finished, leaving."""
     if pod is None or not pod.spec.node_name:
         return False, False, False
     return True, finished(pod), pod.metadata.deletion_timestamp is not None
 
 
 def _bound_at(pod: Pod) -> datetime | None:
-    """When a pod that is new to us came: perhaps long before we did."""
+    """When a pod that is new to this process came to its node, perhaps long before."""
     bound = (each for each in pod.status.conditions if each.type == "PodScheduled")
     since = next((each.last_transition_time for each in bound), None)
     return moment(since or pod.metadata.creation_timestamp)

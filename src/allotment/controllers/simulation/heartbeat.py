@@ -1,10 +1,10 @@
-"""Keeps simulated nodes alive: a Lease renewed every ten seconds, and the Ready condition true.
+"""Keeps simulated nodes alive: a Lease renewed every ten seconds, and a true Ready condition.
 
-Why Leases, when the process that plays the nodes is also the one that judges them? Because then nothing else needs to know
-which nodes are played: the node lifecycle controller, ours or Kubernetes' own, sees what it sees of any node, and taking the
-label off a node (or stopping this process) is a power cut that the rest of the cluster answers as it would a real one. It costs a
-tenth of a small write a second for each node. A node's turn, one of the ten seconds, follows from its name: a fleet does not renew
-all at once, and those whose turn it is share the server's commits. The Ready condition is written only when it is not true.
+Why Leases, when the process that simulates the nodes is also the one that judges them? Because nothing else then needs to
+know which nodes are simulated. The node lifecycle controller, ours or that of Kubernetes, sees the same as for any node, and
+removing the label from a node (or stopping this process) acts like a power failure. The cost is a tenth of a small write per
+second and node. A node's second of the ten is derived from its name: the fleet does not renew all at once, and nodes with the
+same second share the server's commits. The Ready condition is written only when it is not true.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from allotment.controllers.simulation.marks import is_simulated
 
 LEASES = "kube-node-lease"
 TURNS = 10
-"""One a second."""
+"""One slot per second."""
 RENEW_SECONDS = float(TURNS)
 LEASE_SECONDS = 40
 
@@ -67,7 +67,7 @@ class SimulatedHeartbeat:
         if wait <= 0:
             await self._renew(node)
             wait = _until_turn(key, self._now().timestamp())
-        return Again(wait, "its lease is to be renewed")
+        return Again(wait, "its lease must be renewed")
 
     def _until_renewal(self, name: str) -> float:
         lease = self._leases.get(name, LEASES)
@@ -108,7 +108,7 @@ def _is_ready(node: Node) -> bool:
 
 
 def _until_turn(name: str, time: float) -> float:
-    """Seconds until the node's turn comes next; not sooner than in half a round."""
+    """Seconds until the node's next turn, and at least half a round."""
     turn = zlib.crc32(name.encode()) % TURNS
     wait = (turn - time) % RENEW_SECONDS
     return wait if wait >= RENEW_SECONDS / 2 else wait + RENEW_SECONDS

@@ -1,7 +1,8 @@
-"""Takes from claims and volumes that go the finalizers by which Kubernetes keeps them while they are in use.
+"""Removes the finalizers with which Kubernetes protects claims and volumes in use, once these are deleted and no longer used.
 
-Nobody adds them here. They come with manifests of other clusters, and would hold what is deleted, and its namespace, for ever. A
-claim is in use while a pod on a node that is not finished names it, a volume while its claim is there.
+Nothing adds these finalizers here. They come with manifests of other clusters, and would block the deletion of the objects
+and their namespace for ever. A claim is in use while an unfinished pod on a node names it; a volume is in use while its claim
+exists.
 """
 
 from __future__ import annotations

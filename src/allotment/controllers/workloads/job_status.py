@@ -1,7 +1,7 @@
-"""What a job's status says: how many pods have ended how, and which verdict follows from it. Pure.
+"""A job's status: how many pods have ended, with which result, and the verdict. Pure.
 
-A verdict stands once it is there: ``SuccessCriteriaMet`` or ``FailureTarget``. The job is ``Complete`` or ``Failed`` when after
-that no pod runs, ends, or waits to be counted.
+A verdict is final: ``SuccessCriteriaMet`` or ``FailureTarget``. The job is ``Complete`` or ``Failed`` when after the verdict
+no pod runs, is ending, or waits to be counted.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def end_of(job: Obj) -> Obj | None:
 
 
 def says(status: Obj, wanted: Obj) -> bool:
-    """Whether a status has these fields already; absent is the same as zero or empty."""
+    """Whether a status already has these fields; absent is the same as zero or empty."""
     return all(_same(status.get(name), value) for name, value in wanted.items())
 
 
@@ -63,7 +63,7 @@ def status_of(job: Obj, count: JobTally, time: datetime) -> Obj:
 
 
 def _judge(job: Obj, count: JobTally, told: list[Obj], now: datetime) -> list[Obj]:
-    """The conditions with the verdict, if one is due and none stands."""
+    """The conditions with the verdict, if one is due and there is none yet."""
     if _judged(told):
         return told
     spec = job["spec"]

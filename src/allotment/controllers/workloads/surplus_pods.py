@@ -1,4 +1,4 @@
-"""Which pods go first when there are too many."""
+"""Which pods are deleted first when there are too many."""
 
 from __future__ import annotations
 
