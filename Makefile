@@ -13,7 +13,7 @@ CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/allotment
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help venv lock demo test soak check format bench upstream differential kubernetes test-kubernetes schemas clean
+.PHONY: help venv lock demo test soak check format docs bench upstream differential kubernetes test-kubernetes schemas manifests clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -59,11 +59,17 @@ test-kubernetes: $(READY) kubernetes ## run the contract tests and kubectl's on 
 soak: $(READY) ## long random runs, and every random test with its full number of examples
 	@$(BIN)/pytest -rsfE -n auto --hypothesis-profile thorough -m "(soak or hypothesis) and not upstream and not kubernetes"
 
-check: $(READY) ## formatting, lint, types and the import contracts between layers
+check: $(READY) ## formatting, lint, types, the import contracts between layers, and the links of the docs
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/mkdocs build --strict --clean
+
+docs: $(READY) ## write the reference of all commands anew and build the site from docs/ into site/
+	@$(BIN)/python tools/command_reference.py
+	@$(BIN)/mkdocs build --strict --clean
+	@echo "site/index.html"
 
 format: $(READY) ## format and fix what can be fixed
 	@$(BIN)/ruff format .
@@ -119,6 +125,9 @@ kubernetes: ## build the real kube-apiserver, kube-scheduler, kube-controller-ma
 kubernetes-path: # where `make kubernetes` puts the programs
 	@echo $(KUBERNETES)
 
+manifests: $(READY) ## write what components may do into the embedded server's roles and examples/kubernetes
+	@$(BIN)/python tools/manifests.py
+
 MODULE = $$(go list -C tests/kubernetes -m -f '{{.Dir}}' k8s.io/$(1))
 
 schemas: $(READY) ## write the schemas of all kinds anew from the documents of the Kubernetes in tests/kubernetes/go.mod
@@ -126,4 +135,4 @@ schemas: $(READY) ## write the schemas of all kinds anew from the documents of t
 	  --go $(call MODULE,api) --go $(call MODULE,apimachinery) --go $(call MODULE,apiextensions-apiserver)
 
 clean: ## remove the virtual environment and caches
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

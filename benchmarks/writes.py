@@ -31,10 +31,8 @@ from allotment.apiserver.auth.identity import ADMINISTRATOR
 from allotment.apiserver.registry.body import accepted
 from allotment.apiserver.registry.call import WriteContext, Written
 from allotment.apiserver.registry.catalogue import ServedResource
-from allotment.apiserver.registry.patches import PatchType
 from allotment.apiserver.server import ApiServer, Options, now
-from allotment.client.client import Client, Collection
-from allotment.client.client import PatchType as ClientPatchType
+from allotment.client.client import Client, Collection, PatchType
 from allotment.client.in_process import InProcessTransport
 from allotment.daemons.memory import spare_collector
 
@@ -193,7 +191,7 @@ class ByClient:
             meta["name"],
             patch,
             meta["namespace"],
-            type_=ClientPatchType[_PATCHES[kind]],
+            type_=PatchType[_PATCHES[kind]],
             subresource=subresource,
             uid=meta["uid"],
             version=meta["resourceVersion"],

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from allotment.allocator.features import ALL, Features
-from allotment.allocator.request import Book, Demand, full_name
+from allotment.allocator.request import Book, Demand
 from allotment.api.meta import ObjectMeta
 from allotment.api.resource import (
     DeviceClass,
@@ -233,8 +233,8 @@ def test_no_claims_are_no_demand() -> None:
 
 
 def test_names() -> None:
-    assert full_name(ObjectMeta(name="n", namespace="ns")) == "ns/n"
-    assert full_name(ObjectMeta(name="n")) == "n"
+    assert ObjectMeta(name="n", namespace="ns").key == "ns/n"
+    assert ObjectMeta(name="n").key == "n"
 
 
 def test_an_exact_request_without_count_asks_for_none() -> None:

@@ -556,6 +556,50 @@ def test_a_faulty_device_in_use_hides_no_proof() -> None:
     assert "no such key" in error(allocate([slice_(*specs)], asked, budget=200))
 
 
+GUARDED = [
+    request(
+        f"r{n}",
+        f"has({mine('slot')}) && {mine('slot')} * {2 * n + 3} % {7 + 2 * n} < {4 + n} && {mine('slot')} < 50",
+        count=3,
+    )
+    for n in range(4)
+]
+"""As UNALIKE, but a device without a slot is no error to them."""
+
+
+def test_what_could_be_an_error_is_searched_and_what_comes_after_it_is_not() -> None:
+    """The error of the first request surfaces, which comes once all its other devices led nowhere."""
+    specs = [*spares(24), device("last", slot=99), device("broken")]
+    last = request("all", f"has({mine('slot')}) && {mine('slot')} == 99", all=True)
+    asked = claim(request("faulty", in_slot(*range(24))), *GUARDED, last)
+    assert "no such key" in error(allocate([slice_(*specs)], asked, held=held("last"), budget=200))
+
+
+def test_all_that_keeps_its_constraint_hides_no_proof_about_another() -> None:
+    """It could be an error only if its own devices differed."""
+    pair = [device("p0", slot=60, root="x"), device("p1", slot=61, root="x")]
+    last = device("last", slot=99)
+    asked = claim(
+        request("pair", in_slot(60, 61), all=True), *UNALIKE, the_last(), constraints=[match("root", "pair")]
+    )
+    refused(allocate([slice_(*spares(24), *pair, last)], asked, held=held("last"), budget=200))
+    broken = [*spares(24), pair[0], device("p1", slot=61, root="y"), last]
+    assert "a claim constraint would not be satisfied" in error(
+        allocate([slice_(*broken)], asked, held=held("last"), budget=200)
+    )
+
+
+def test_a_constraint_that_all_devices_meet_together_keeps_all_from_no_proof() -> None:
+    """Although the requests before share it; if one of their devices differs, it might be an error, and is searched."""
+    alike = [device(f"d{n}", slot=n, root="x") for n in range(24)]
+    asked = claim(*UNALIKE, the_last(), constraints=[match("root")])
+    refused(allocate([slice_(*alike, *BOTH)], asked, held=held("b"), budget=200))
+    other = [device(f"d{n}", slot=n, root="y") for n in range(24)]
+    assert "a claim constraint would not be satisfied" in error(
+        allocate([slice_(*other, *BOTH)], asked, held=held("b"), budget=200)
+    )
+
+
 def test_an_error_before_all_is_met_first() -> None:
     specs = [*spares(3), device("broken"), device("last", slot=99)]
     asked = claim(request("r", in_slot(2, 3), count=2), the_last())

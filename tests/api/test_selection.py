@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from allotment.api.selection import (
+    MAX_REQUIREMENTS,
     MAX_SELECTOR_LENGTH,
     Requirement,
     Selector,
@@ -199,3 +201,12 @@ def test_a_selector_of_thousands_of_requirements_costs_what_the_object_has() -> 
         labels = Counted(a="1")
         selector.matches(labels)
         assert labels.asked <= 1, text
+
+
+@pytest.mark.parametrize("parse", [parse_labels, parse_fields])
+def test_a_selector_has_so_many_requirements_and_no_more(parse: Callable[[str], Selector]) -> None:
+    """Thirty thousand of them held a server up for longer than any request may."""
+    assert len(parse(",".join(["a=b"] * MAX_REQUIREMENTS)).requirements) == MAX_REQUIREMENTS
+    with pytest.raises(SelectorError, match="too many requirements"):
+        parse(",".join(["a="] * (MAX_REQUIREMENTS + 1)))
+    assert parse_labels(f"a in ({','.join(map(str, range(MAX_REQUIREMENTS + 1)))})")

@@ -1,7 +1,7 @@
 """What is told of objects that are invalid."""
 
 from allotment.api.fields import FieldPath
-from allotment.api.status import MAX_TOLD, MAX_VALUES, invalid
+from allotment.api.status import MAX_NAME, MAX_TOLD, MAX_VALUES, invalid
 
 
 def test_errors_without_end_are_counted_and_not_all_told() -> None:
@@ -16,3 +16,10 @@ def test_values_without_end_are_cut_however_many_errors_are_about_them() -> None
     error = invalid("Pod", "a", [FieldPath("metadata").invalid("only one", owners)] * MAX_TOLD)
     assert len(str(error)) < 2 * MAX_VALUES
     assert all(cause["message"].endswith(": only one") for cause in error.details["causes"])
+
+
+def test_a_name_without_end_is_cut_in_the_message_and_in_the_details() -> None:
+    error = invalid("ConfigMap", "x" * 3_000_000, [FieldPath("metadata.name").invalid("too long", "x")])
+    assert len(str(error.to_status())) < 3 * MAX_NAME
+    assert error.details["name"].startswith("xxx")
+    assert invalid("ConfigMap", "x" * 253, []).details["name"] == "x" * 253

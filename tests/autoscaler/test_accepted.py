@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from allotment.api.core import Pod
+from allotment.api.meta import key_of
 from allotment.api.resource import ResourceClaim
 from allotment.autoscaler.catalogue.machine import node_of
 from allotment.autoscaler.provision.provisioner import provision
-from allotment.autoscaler.simulate.forkable_cluster import key_of
 from allotment.autoscaler.simulate.simulation import start_simulation
 from tests.builders.typed import HOSTNAME
 from tests.scheduler.world import Seat, World, settle

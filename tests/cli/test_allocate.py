@@ -83,7 +83,7 @@ def test_without_nodes_they_are_made_up_from_the_slices(allot: Allot) -> None:
 def test_slices_of_nodes_that_are_not_given_are_out_of_reach(allot: Allot) -> None:
     ran = run(allot, labelled_node("n1"), devices("n2", "a"), any_claim("c"))
     assert ran.code == 1
-    assert "note: slices of nodes that are not given are out of reach: n2" in ran.out
+    assert "note: there are slices of nodes that are not given; their devices are out of reach: n2" in ran.out
 
 
 def test_without_any_node_the_answer_says_what_to_give(allot: Allot) -> None:
@@ -433,6 +433,16 @@ def test_a_class_is_asked_for_by_its_own_name_too(allot: Allot) -> None:
     assert run(allot, labelled_node("n"), devices("n", "a"), asking("p", 2, name)).code == 1
 
 
+def test_of_two_classes_for_one_resource_the_newer_serves_it_as_in_the_scheduler(allot: Allot) -> None:
+    old, new = served_class(), served_class()
+    old["metadata"] = {"name": "a-old", "creationTimestamp": "2026-01-01T00:00:00Z"}
+    new["metadata"] = {"name": "b-new", "creationTimestamp": "2026-02-01T00:00:00Z"}
+    ran = run(allot, node("n"), devices("n", "a"), old, new, asking("p", 1), options=("-o", "json"))
+    (made,) = json.loads(ran.out)["items"]
+    (request,) = made["spec"]["devices"]["requests"]
+    assert request["exactly"]["deviceClassName"] == "b-new"
+
+
 def test_a_device_plugin_serves_before_any_class_does(allot: Allot) -> None:
     """Nothing is claimed on its node; what pods there have is gone."""
     there = asking("there", 1)
@@ -580,7 +590,7 @@ def test_a_cron_job_stands_for_its_next_run_unless_one_goes_on(allot: Allot) -> 
 
 def test_more_pods_than_anybody_has_are_refused_before_they_are_made(allot: Allot) -> None:
     ran = run(allot, workload("Deployment", "apps/v1", "w", "vendor.com/gpu", replicas=2**31 - 1))
-    assert (ran.code, "come to more than 20000 pods" in ran.err) == (2, True)
+    assert (ran.code, "have more than 20000 pods" in ran.err) == (2, True)
 
 
 def daemons(**spec: Any) -> Json:
@@ -671,6 +681,6 @@ def test_owners_of_pods_that_are_not_known_are_named(allot: Allot) -> None:
     )
     assert (
         "note: the pods of 1 Job of batch.volcano.sh/v1alpha1, 1 JobSet of jobset.x-k8s.io/v1alpha2 are not counted: "
-        "give the pods that they come to"
+        "give the pods themselves"
     ) in ran.out
     assert "not counted" not in run(allot, other).out

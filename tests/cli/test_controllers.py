@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from allotment.api.codec import to_builtins
-from allotment.cli.commands import controllers
-from allotment.controllers import suite
+from allotment.controllers import names, suite
 from tests.autoscaler import build
 from tests.checkout import CHECKOUT
 from tests.cli.served import (
@@ -98,7 +97,7 @@ def test_pools_are_counted_by_nobody_but_the_controllers_user(
     assert "this server lets only the user allotment:controllers write them" in ran.err
     assert "allot kubeconfig --user allotment:controllers" in ran.err
     with component("controllers", "--kubeconfig", str(served.admin)) as process:
-        assert "allotment:controllers" in said(process, "pools are left out: ")
+        assert "allotment:controllers" in said(process, "the controller pools does not run: ")
         assert "pools" not in said(process, "controllers: ")
 
 
@@ -133,6 +132,7 @@ def test_names_that_are_wrong(allot: Allot, name: str) -> None:
 
 
 def test_every_controller_can_be_named_and_says_what_it_writes() -> None:
-    names = (*suite.NAMES, *suite.ON_REQUEST)
-    assert names == controllers.CHOICES
-    assert names == tuple(controllers.WRITES)
+    assert set(names.ALL) == set(suite.RIGHTS)
+    assert all(
+        any(not line.startswith("get,list,watch: ") for line in suite.RIGHTS[name]) for name in names.ALL
+    )

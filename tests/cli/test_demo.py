@@ -24,7 +24,7 @@ from tests.checkout import CHECKOUT
 from tests.command_line import Allot, same_as_golden
 
 WHY = (
-    "0/14 nodes: 11 have only 40Gi to 80Gi gpu, need 96Gi; 3 have no gpu; no machine helps: none of 2 instance types will do: "
+    "0/14 nodes: 11 have only 40Gi to 80Gi gpu, need 96Gi; 3 have no gpu; no machine helps: none of 2 instance types fits: "
     "has only 48Gi gpu, need 96Gi (2)"
 )
 
@@ -206,8 +206,8 @@ def test_a_finished_pod_must_have_given_its_devices_back() -> None:
 @pytest.mark.parametrize(
     ("states", "words"),
     [
-        ([], "machines: 0 of 0 have not gone"),
-        (["gone", "going"], "machines: 1 of 2 have not gone"),
+        ([], "machines: 0 of 0 are not gone"),
+        (["gone", "going"], "machines: 1 of 2 are not gone"),
         (["gone", "gone"], ""),
     ],
 )

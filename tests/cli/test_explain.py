@@ -226,7 +226,7 @@ HELP: dict[str, tuple[tuple[Json, ...], Json, list[str]]] = {
         waiting("p", cpu="20", affinity=affine("dsk", "nvme")),
         [
             "node affinity dsk In nvme: no node has a label dsk; did you mean disk",
-            "node large has the most cpu left: 16 of 16, and the pod asks for 20",
+            "node large has the most cpu left: 16 of 16, and the pod requests 20",
             "no single change",
         ],
     ),
@@ -238,14 +238,14 @@ HELP: dict[str, tuple[tuple[Json, ...], Json, list[str]]] = {
     "cpu, in less than the largest node has": (
         (SMALL, LARGE),
         waiting("p", cpu="20"),
-        ["fits with cpu ≤ 16 (asks for 20; node large has the most left)"],
+        ["fits with cpu ≤ 16 (it requests 20; node large has the most left)"],
     ),
     "cpu, and a label besides": (
         (SMALL, LARGE),
         waiting("p", cpu="20", nodeSelector={"disk": "sdd"}),
         [
             "node selector disk=sdd: no node has it; there is disk=nvme, ssd",
-            "node large has the most cpu left: 16 of 16, and the pod asks for 20",
+            "node large has the most cpu left: 16 of 16, and the pod requests 20",
             "no single change",
         ],
     ),
@@ -259,7 +259,7 @@ HELP: dict[str, tuple[tuple[Json, ...], Json, list[str]]] = {
         waiting("p", "c"),
         [
             f"fits without selector `{ELSEWHERE}` (request gpu)",
-            "no driver gpu.nvidia.com publishes anything; those that do: gpu.example.com, nic.example.com",
+            "no driver gpu.nvidia.com publishes anything; drivers that do: gpu.example.com, nic.example.com",
         ],
     ),
     "an attribute that is misspelt": (
@@ -296,8 +296,8 @@ OF = f'device.attributes["{GPU}"]'
             f'device.capacity["{GPU}"].memroy.compareTo(quantity("1Gi")) > 0',
             f"no device has capacity {GPU}/memroy; did you mean memory?",
         ),
-        ('device.attributes["gpu.exmaple.com"].model == "A100"', f"no device has anything of gpu.exmaple.com; did you mean {GPU}?"),
-        ('device.capacity["gpu.exmaple.com"].memory.isGreaterThan(quantity("0"))', f"no device has anything of gpu.exmaple.com; did you mean {GPU}?"),
+        ('device.attributes["gpu.exmaple.com"].model == "A100"', f"no device has an attribute or capacity of gpu.exmaple.com; did you mean {GPU}?"),
+        ('device.capacity["gpu.exmaple.com"].memory.isGreaterThan(quantity("0"))', f"no device has an attribute or capacity of gpu.exmaple.com; did you mean {GPU}?"),
     ],
 )  # fmt: skip
 def test_what_a_selector_may_have_misspelt(allot: Allot, selector: str, told: str) -> None:
@@ -333,7 +333,7 @@ def test_a_class_that_is_misspelt(allot: Allot) -> None:
     ("name", "namespace", "told"),
     [
         ("large", "team-a", "there is no claim team-a/larg; did you mean large?"),
-        ("larg", "team-b", "there is a claim larg in team-b, and a pod uses its own namespace's"),
+        ("larg", "team-b", "claim larg is in team-b, but a pod can only use claims of its own namespace"),
     ],
 )
 def test_a_claim_that_is_misspelt_or_elsewhere(allot: Allot, name: str, namespace: str, told: str) -> None:
@@ -354,7 +354,10 @@ def test_a_claim_that_is_to_be_made_is_explained_as_if_it_were(allot: Allot) -> 
     ran = explain(allot, "pod", "p", "-o", "json", objects=(*ONE, made, waiting("p", template="t")))
     assert ran.code == 1
     assert words(ran) == ["with count ≤ 1 (request gpu asks for 2)"]
-    assert "claim gpu is not made from template t yet: told is as if it were" in document(ran)["notes"]
+    assert (
+        "claim gpu does not exist yet: the answer assumes that it is created from template t"
+        in document(ran)["notes"]
+    )
 
 
 def test_manifests_without_uids(allot: Allot) -> None:
@@ -435,7 +438,9 @@ def test_another_schedulers_pod(allot: Allot) -> None:
     mine = waiting("p", "c", schedulerName="volcano")
     ran = explain(allot, "pod", "p", objects=(*ONE, team_claim("c"), mine, other))
     assert ran.code == 0
-    assert "note: the pod is for scheduler volcano: told is what Allotment's own would say" in ran.err
+    assert (
+        "note: the pod is for scheduler volcano: this is what Allotment's own scheduler would say" in ran.err
+    )
 
 
 def test_without_nodes_those_in_slices_are_taken(allot: Allot) -> None:
@@ -449,8 +454,8 @@ def test_without_nodes_those_in_slices_are_taken(allot: Allot) -> None:
     told = document(ran)
     assert (ran.code, told["state"], told["certain"]) == (0, "Fits", False)
     assert told["notes"] == [
-        "without nodes, the pod's node selector, affinity and spreading cannot be looked at, and are not",
-        "no nodes are seen: 1 are taken from the slices, without labels",
+        "no nodes are visible, so the pod's node selector, affinity and spreading are not checked",
+        "you may see no nodes: 1 are made up from the slices, without labels",
     ]
 
 
@@ -476,7 +481,7 @@ def test_what_must_be_seen(kind: type[ApiStruct], plural: str) -> None:
 @pytest.mark.parametrize(
     ("least", "state", "words"),
     [
-        (2, Outlook.WAITS, "it fits on node n by itself, but not its group: "),
+        (2, Outlook.WAITS, "it fits on node n by itself, but its group does not fit: "),
         (1, Outlook.FITS, "fits on node n; nothing stands in its way"),
     ],
 )
@@ -529,18 +534,17 @@ def test_of_volumes_that_may_not_be_listed_nothing_is_said_but_that() -> None:
     told = told_of_pod(seen.of(Pod)[0], seen, datetime(2026, 1, 2, tzinfo=UTC), lambda: True)
     assert (told.state, told.reason) == (
         Outlook.MAY_FIT,
-        "fits on node n as far as you can see, but its volumes are not known",
+        "fits on node n according to what you may see, but its volumes are unknown",
     )
     assert (
-        "you may not list persistentvolumes: whether a node suits the pod's volumes is not known"
-        in seen.notes
+        "you may not list persistentvolumes: whether a node suits the pod's volumes is unknown" in seen.notes
     )
 
 
 def test_a_group_that_cannot_be_seen(allot: Allot) -> None:
     ran = explain(allot, "pod", "p", objects=(*ONE, waiting("p", schedulingGroup={"podGroupName": "g"})))
     assert ran.code == 0
-    assert "note: the pod's group is not seen: told is as for the pod alone" in ran.err
+    assert "note: you may not see the pod's group: the answer is for the pod alone" in ran.err
 
 
 # --- names ---
@@ -586,7 +590,7 @@ def test_without_patience_it_says_that_the_search_was_cut(allot: Allot) -> None:
     ran = explain(allot, "pod", "wide", "--patience", "0")
     assert ran.code == 1
     assert "no single change that was tried" in ran.out
-    assert "the search was cut short; other changes may help too" in ran.out
+    assert "the search ran out of time; other changes may help too" in ran.out
 
 
 def test_a_large_cluster_is_folded_and_bounded(allot: Allot, tmp_path: Path) -> None:
@@ -607,7 +611,7 @@ def test_a_large_cluster_is_folded_and_bounded(allot: Allot, tmp_path: Path) -> 
     assert ran.code == 1
     assert "0/400 nodes: 400 have 1 free gpu, need 2" in ran.out
     assert "n000, n001, n002, n003, n004 and 395 more: request gpu needs 2" in ran.out
-    assert "the search was cut short" in ran.out  # ten claims to release are enough
+    assert "the search ran out of time" in ran.out  # ten claims to release are enough
     assert len(ran.out.splitlines()) < 40
     wide = allot("explain", "pod", "p", "--offline", str(file), "-o", "wide").out
     assert "n000/gpu-0: in use\n" in wide  # no claim has the devices of all nodes that look alike

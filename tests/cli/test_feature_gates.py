@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from allotment.autoscaler.simulate.simulation import start_simulation
 from allotment.cli.options.feature_gates import DEVICES, GATES, feature_gates_option
-from allotment.controllers import suite
+from allotment.controllers import names
 from allotment.scheduler.diagnosis import NoNode
 from tests.builders.typed import node, pod
 from tests.command_line import Allot
@@ -55,7 +55,7 @@ def test_words_that_are_wrong(given: str, words: str) -> None:
 
 
 def test_gates_switch_controllers_that_there_are() -> None:
-    assert {part for parts in GATES.values() for part in parts} <= {*suite.NAMES, DEVICES}
+    assert {part for parts in GATES.values() for part in parts} <= {*names.NAMES, DEVICES}
 
 
 def test_without_dynamic_resource_allocation_claims_are_left_alone(allot: Allot, tmp_path: object) -> None:
@@ -86,7 +86,7 @@ def test_up_runs_the_controller_while_its_gate_is_on(allot: Allot, tmp_path: obj
         ran = allot("up", "--data-dir", f"{tmp_path}/data", "--feature-gates", f"{GATE}={given}")
     assert ran.code == 0, ran.err
     wanted, _ = serve.call_args.args[1]
-    assert wanted.controllers == tuple(name for name in suite.NAMES if given == "true" or name != "pools")
+    assert wanted.controllers == tuple(name for name in names.NAMES if given == "true" or name != "pools")
 
 
 def test_a_controller_cannot_be_named_and_switched_off(allot: Allot) -> None:

@@ -119,7 +119,7 @@ def test_a_class_may_come_with_the_claim(allot: Allot, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("shapes", "words"),
     [
-        (written(gpu_class()), "there is no ResourceClaim or ResourceClaimTemplate to fit"),
+        (written(gpu_class()), "the files contain no ResourceClaim or ResourceClaimTemplate"),
     ],
     ids=["no claim"],
 )
@@ -147,7 +147,7 @@ def test_claims_in_the_semantic(allot: Allot) -> None:
 
 def test_the_semantic_on_a_cluster_that_does_not_have_it(tmp_path: Path) -> None:
     seen = Snapshot({Node: [], ResourceSlice: [], DeviceClass: []})
-    with pytest.raises(NoAnswer, match="is of v1alpha2, and no noderesourceslices can be read"):
+    with pytest.raises(NoAnswer, match="is a v1alpha2 claim, but no noderesourceslices can be read"):
         how_many(Shapes({"claim x": semantic.ResourceClaim()}, ()), seen)
 
 

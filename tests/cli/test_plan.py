@@ -95,7 +95,7 @@ def test_overlays_and_pools_of_the_cluster_count(allot: Allot, catalog: str, tmp
     told = json.loads(ran.out)
     assert (ran.code, told["price"]) == (1, "0.25")
     assert told["pending"][0]["types"] == {
-        "t": "would do, but the limits of NodePool p are reached (cpu: 0 left, it has 8)"
+        "t": "would fit, but the limits of NodePool p are reached (cpu: 0 left, it has 8)"
     }
 
 
@@ -224,7 +224,7 @@ def test_what_can_go_on_a_server(allot: Allot, alone: Embedded, catalog: str) ->
     [
         (("-f", "examples/autoscaling/pods.yaml", "--empty"), "--catalog"),
         ((*EXAMPLE, "--consolidate"), "leave out -f"),
-        ((*EXAMPLE, "--empty", "--offline", "examples"), "--empty is without a cluster"),
+        ((*EXAMPLE, "--empty", "--offline", "examples"), "--empty uses no cluster"),
         (
             ("-f", "nowhere.yaml", "--catalog", "examples/autoscaling/catalogue.yaml", "--empty"),
             "nowhere.yaml",
@@ -297,7 +297,7 @@ def test_limits_and_conflicts_that_decide_are_named(allot: Allot, tmp_path: Path
     who, wanted = asking("p", build.request("r"))
     limited = saved(tmp_path, "limited.json", type_("t"), pool("main", limits={"cpu": "4"}))
     ran = allot("plan", "-f", saved(tmp_path, "one.json", pod("q", cpu=1)), "--catalog", limited, "--empty")
-    assert "would do, but the limits of NodePool main are reached (cpu: 4 left, it has 8)" in ran.out
+    assert "would fit, but the limits of NodePool main are reached (cpu: 4 left, it has 8)" in ran.out
     clashing = [overlay(name, dynamicResources=gpus()) for name in ("one", "two")]
     catalog = saved(tmp_path, "clash.json", type_("t"), *clashing)
     ran = allot(
@@ -328,7 +328,7 @@ def test_owners_of_pods_that_are_not_known_are_named(allot: Allot, catalog: str,
     file.write_text(json.dumps({**owner, "metadata": {"name": "j"}}))
     ran = allot("plan", "-f", str(file), "--catalog", catalog, "--empty", "-o", "json")
     assert json.loads(ran.out)["notes"] == [
-        "the pods of 1 JobSet of jobset.x-k8s.io/v1alpha2 are not counted: give the pods that they come to"
+        "the pods of 1 JobSet of jobset.x-k8s.io/v1alpha2 are not counted: give the pods themselves"
     ]
 
 

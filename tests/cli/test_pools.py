@@ -53,7 +53,7 @@ def test_filters(allot: Allot) -> None:
     ("options", "words"),
     [
         (("--driver", "gpu.exmple.com"), "there is no driver gpu.exmple.com\ndid you mean gpu.example.com"),
-        (("--node", "zz"), "there is no pool of node zz\nallot pools shows what there is"),
+        (("--node", "zz"), "there is no pool of node zz\nallot pools shows what exists"),
     ],
 )
 def test_a_filter_that_leaves_nothing_says_what_there_is(

@@ -212,3 +212,91 @@ def test_help(allot: Allot, monkeypatch: pytest.MonkeyPatch, command: str) -> No
     ran = allot(command, "--help")
     assert ran.code == 0
     same_as_golden(f"help-{command}.txt", ran.out)
+
+
+# --- recording and replaying ---
+
+
+@pytest.fixture(scope="module")
+def recording(cluster: Served, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a scheduler recorded that bound a pod with a device."""
+    file = tmp_path_factory.mktemp("recording") / "run"
+    cluster.create(gpu_claim("noted"), gpu_pod("noted", "recorded", resourceClaimName="noted"))
+    options = ("--kubeconfig", cluster.kubeconfig("allotment:scheduler"), "--name", "recorded")
+    with component("scheduler", *options, "--record", str(file)) as process:
+        cluster.until("pods", lambda obj: obj["metadata"]["name"] == "noted" and obj["spec"].get("nodeName"))
+        assert interrupted(process) == 0
+    return file
+
+
+def test_a_recorded_run_leads_to_the_same_decisions_without_a_cluster(allot: Allot, recording: Path) -> None:
+    text = recording.read_text()
+    assert '"instruction":"Bind"' in text
+    ran = allot("scheduler", "--replay", str(recording))
+    events, instructions = text.count('\n{"event"'), text.count('\n{"instruction"')
+    told = f"The same: {events:,} events lead to the same {instructions:,} instructions.\n"
+    assert (ran.code, ran.out, ran.err) == (0, told, "")
+
+
+def test_a_replay_shows_the_first_decision_that_differs(
+    allot: Allot, recording: Path, tmp_path: Path
+) -> None:
+    lines = recording.read_text().splitlines(keepends=True)
+    number = next(number for number, line in enumerate(lines, 1) if '"instruction":"Bind"' in line)
+    lines[number - 1] = lines[number - 1].replace('"node":"ada"', '"node":"bea"')
+    (tmp_path / "run").write_text("".join(lines))
+    ran = allot("scheduler", "--replay", str(tmp_path / "run"))
+    first, recorded, now = ran.out.splitlines()
+    assert (ran.code, first) == (1, f"The decisions differ at line {number}:")
+    assert recorded.startswith('recorded: {"instruction": "Bind"')
+    assert '"node": "bea"' in recorded
+    assert now.removeprefix("now:      ") == recorded.removeprefix("recorded: ").replace("bea", "ada")
+
+
+def test_a_replay_with_another_name_is_of_a_scheduler_that_decides_nothing(
+    allot: Allot, recording: Path
+) -> None:
+    ran = allot("scheduler", "--replay", str(recording), "--name", "other")
+    assert ran.code == 1
+    assert ran.out.splitlines()[2] == "now:      no instruction"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (b"", "line 1 does not begin a scheduler's recording"),
+        (b"kind: Pod", "line 1 does not begin a scheduler's recording"),
+        (b"\xff", "cannot be replayed: 'utf-8' codec can't decode"),
+    ],
+)
+def test_what_is_no_recording_cannot_be_replayed(
+    allot: Allot, tmp_path: Path, text: bytes, words: str
+) -> None:
+    (tmp_path / "run").write_bytes(text)
+    ran = allot("scheduler", "--replay", str(tmp_path / "run"))
+    assert (ran.code, ran.out) == (2, "")
+    assert words in ran.err
+
+
+def test_a_recording_with_a_broken_line_cannot_be_replayed(
+    allot: Allot, recording: Path, tmp_path: Path
+) -> None:
+    first, *_ = recording.read_text().splitlines()
+    (tmp_path / "run").write_text(f"{first}\nnothing\n")
+    ran = allot("scheduler", "--replay", str(tmp_path / "run"))
+    assert ran.code == 2
+    assert "line 2 of the log is no JSON" in ran.err
+
+
+def test_a_recording_that_cannot_be_written_is_told_before_anything_runs(
+    allot: Allot, tmp_path: Path
+) -> None:
+    ran = allot("scheduler", "--record", str(tmp_path / "gone" / "run"))
+    assert ran.code == 1
+    assert "run cannot be written: No such file or directory" in ran.err
+
+
+def test_one_thing_at_a_time(allot: Allot, recording: Path) -> None:
+    ran = allot("scheduler", "--dry-run", "--replay", str(recording))
+    assert ran.code == 2
+    assert "--dry-run, --record and --replay exclude each other" in ran.err

@@ -575,7 +575,7 @@ def test_a_file_that_is_no_backup_is_named_and_nothing_changes(tmp_path: Path, a
     (tmp_path / "note").write_text("no backup, this")
     tried = allot("restore", str(tmp_path / "note"), "--data-dir", str(tmp_path / "data"))
     assert tried.code == 1
-    assert f"{tmp_path}/note is no good backup: it is not a database" in tried.err
+    assert f"{tmp_path}/note is not a valid backup: it is not a database" in tried.err
     assert "allot restore" not in tried.err
 
 

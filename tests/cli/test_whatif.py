@@ -171,12 +171,12 @@ def test_a_catalogue_says_what_its_overlays_cannot_do(allot: Allot) -> None:
     steps = written({"addNodes": {"type": "gpu-h100-8", "zone": "nowhere"}})
     ran = allot("whatif", "-", "--catalog", f"{FOLDER}/catalogue.yaml", "--empty", stdin=steps)
     assert ran.code == 1
-    assert "refused: instance type gpu-h100-8 is not offered like that" in ran.out
+    assert "refused: instance type gpu-h100-8 is not offered there" in ran.out
 
 
 WRONG = {
     "no such file": (("nowhere.yaml", "--empty"), "nowhere.yaml: no such file"),
-    "a cluster and none": ((*EXAMPLE, "--offline", "examples"), "--empty is without a cluster"),
+    "a cluster and none": ((*EXAMPLE, "--offline", "examples"), "--empty uses no cluster"),
     "not a scenario": ((f"{FOLDER}/pods.yaml", "--empty"), "must be one Scenario of allotment.dev/v1"),
     "no scenario": (("--empty",), "Missing argument"),
 }

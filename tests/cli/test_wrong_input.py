@@ -49,7 +49,7 @@ CASES = {
     "a node without a name": ("apiVersion: v1\nkind: Node\n", "metadata.name: is required"),
     "the same object twice": (
         "{apiVersion: v1, kind: Node, metadata: {name: n1}}\n---\n{apiVersion: v1, kind: Node, metadata: {name: n1}}",
-        "stdin:3: metadata.name: Node n1 is in stdin:1 already",
+        "stdin:3: metadata.name: Node n1 is already in stdin:1",
     ),
 }
 
@@ -90,7 +90,7 @@ def test_lenient_notes_unknown_fields_and_goes_on(allot: Allot) -> None:
     [
         (["allocate"], "give manifests with -f"),
         (["cel"], "give an expression"),
-        (["cel", "true"], "give slices with -f"),
+        (["cel", "true"], "no slices given: name a file or folder with -f"),
         (["allocate", "-f", "examples", "--node", "zed"], "known are ada, bea, cleo"),
         (["allocate", "-f", "examples", "--strategy", "worst-fit"], "'first-fit', 'best-fit'"),
         (["allocate", "-f", "nowhere.yaml"], "nowhere.yaml: no such file or directory"),

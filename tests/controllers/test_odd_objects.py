@@ -23,7 +23,7 @@ from allotment.apiserver.auth.identity import Identity
 from allotment.apiserver.registry import kinds
 from allotment.apiserver.registry.catalogue import found_in
 from allotment.client.form import Obj
-from allotment.controllers import suite
+from allotment.controllers import names, suite
 from allotment.controllers.controller import Controller
 from allotment.scheduler.cluster import Cluster as Knowledge
 from allotment.scheduler.config.configuration import DEFAULT
@@ -94,8 +94,7 @@ async def _taken(asked: Awaitable[Any], odd: Odd) -> bool:
 
 async def _start_all(cluster: Cluster) -> None:
     part = cluster.component()
-    names = (*suite.NAMES, *suite.ON_REQUEST)
-    made = await suite.controllers(names, part.client, part.informers, part.recorder, CollectorRegistry())
+    made = await suite.controllers(names.ALL, part.client, part.informers, part.recorder, CollectorRegistry())
     await part.start(*(each.reconciler for each in made if isinstance(each, Controller)))
     scheduling = cluster.component(SCHEDULER)
     await scheduling.start()
@@ -153,9 +152,9 @@ async def _define_groups_and_queues(cluster: Cluster, dice: Random) -> None:
         "conditions": [{}, {"type": "Scheduled"}],
         "allocated": amounts,
     }
-    for kind, names, namespace in (("podgroups", "xp", HERE), ("queues", "qr", "")):
+    for kind, throws, namespace in (("podgroups", "xp", HERE), ("queues", "qr", "")):
         collection = cluster.admin.plain("scheduling.volcano.sh/v1beta1", kind)
-        for name in names:
+        for name in throws:
             await _accepted(collection.create, {"metadata": {"name": name}, "spec": spec}, namespace)
             await collection.patch(name, {"status": status}, namespace, subresource="status")
 

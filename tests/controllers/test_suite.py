@@ -14,7 +14,7 @@ from allotment.client.discovery import AnnouncedResource, Discovery
 from allotment.client.form import ResourcePath
 from allotment.client.informers import Informers
 from allotment.client.recorder import Recorder
-from allotment.controllers import suite
+from allotment.controllers import names, suite
 from allotment.controllers.controller import Controller
 from allotment.controllers.machines.provider import Surroundings
 from allotment.controllers.semantic.translator import Installed, Untranslatable
@@ -54,9 +54,9 @@ def followed(
         client = Client(Script())
         informers = Informers(client)
         registry = CollectorRegistry() if counting else None
-        made = await suite.controllers(suite.NAMES, client, informers, Recorder(client, "test"), registry)
-        names = [each.reconciler.name if isinstance(each, Controller) else "kinds" for each in made]
-        return names, {f"{each.api_version} {each.plural}" for each in informers.resources()}
+        made = await suite.controllers(names.NAMES, client, informers, Recorder(client, "test"), registry)
+        running = [each.reconciler.name if isinstance(each, Controller) else "kinds" for each in made]
+        return running, {f"{each.api_version} {each.plural}" for each in informers.resources()}
 
     monkeypatch.setattr(suite, "discover", discover)
     monkeypatch.setattr(suite, "installed", lambda: Installed(tuple(Cards() for _ in range(translators))))
@@ -103,7 +103,7 @@ def machines(monkeypatch: pytest.MonkeyPatch, provider: str, *points: EntryPoint
         client = Client(Script())
         recorder = Recorder(client, "test")
         made = await suite.controllers(
-            [suite.MACHINES], client, Informers(client), recorder, provider=provider
+            [names.MACHINES], client, Informers(client), recorder, provider=provider
         )
         return [each.reconciler.name for each in made if isinstance(each, Controller)]
 

@@ -251,7 +251,7 @@ def test_a_pod_is_explained_with_the_rights_of_who_asks(tmp_path: Path) -> None:
 
 
 def test_questions_about_pods_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dashboard, "QUESTIONS", 1)
+    monkeypatch.setattr(dashboard, "MOST_OPEN_QUESTIONS", 1)
 
     async def steps(made: World) -> None:
         asked = [

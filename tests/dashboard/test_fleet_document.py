@@ -23,16 +23,16 @@ NOTES: dict[str, tuple[Rights, list[str]]] = {
     "some claims": (
         devices(SOME),
         [
-            "You may see only claims of namespaces team-a, team-b: how many devices others hold is told, not which."
+            "You may see only claims of namespaces team-a, team-b: for other claims, only the number of their devices is shown."
         ],
     ),
     "some claims and no counts": (
         devices(SOME, pools=False),
-        ["You may see only claims of namespaces team-a, team-b: what others hold is not known."],
+        ["You may see only claims of namespaces team-a, team-b: what others hold is unknown."],
     ),
     "no claims": (
         devices(Namespaces()),
-        ["You may see no claims: how many devices others hold is told, not which."],
+        ["You may see no claims: for other claims, only the number of their devices is shown."],
     ),
     "many namespaces": (
         devices(pods=MANY),
@@ -41,12 +41,12 @@ NOTES: dict[str, tuple[Rights, list[str]]] = {
     "no pods": (devices(pods=Namespaces()), ["You may see no pods."]),
     "no rules": (
         devices(rules=False),
-        ["You may not list and watch devicetaintrules: what they taint is shown as if it were not."],
+        ["You may not list and watch devicetaintrules: taints from these rules are not shown."],
     ),
     "counts alone": (
         Rights(pools=True, pods=ALL),
         [
-            "You may not list and watch resourceslices: devices are not shown, and pools only as they are counted."
+            "You may not list and watch resourceslices: devices are not shown, and pools only with their counts."
         ],
     ),
     "nothing": (

@@ -49,13 +49,13 @@ def test_a_planner_looks_at_machines_and_asks_for_a_plan(tmp_path: Path) -> None
         # the plan: its consequence first, then who goes where
         await click(page, "#make")
         await until_text(page, "#headline", "1 machine, 5.00 per hour, would take 2 of 2 pending pods.")
-        assert await text(page, "#proof") == "There is no cheaper way."
+        assert await text(page, "#proof") == "There is no cheaper plan."
         assert "1 × large" in await text(page, "#parts summary")
         await page.ask("document.querySelector('#parts summary').focus()")
         await page.press("Enter")
         await page.until("document.querySelector('#parts details').open")
         assert "team-a/wants-a" in await text(page, "#parts details")
-        assert await text(page, "#plan-state") == "as things are"
+        assert await text(page, "#plan-state") == "up to date"
 
         # which is out of date when another pod waits, and the next one says why that fits nowhere
         await made.pod_wanting("huge", "team-b", cpu="100")
@@ -106,7 +106,7 @@ def test_on_a_phone_in_the_dark_without_a_catalogue_or_rights(tmp_path: Path) ->
         dark = await page.ask("getComputedStyle(document.body).backgroundColor")
         assert max(map(int, dark.removeprefix("rgb(").removesuffix(")").split(","))) < 64
         await click(page, "#make")
-        refusal = await until_text(page, "#parts .bad", "a plan takes rights that you do not have")
+        refusal = await until_text(page, "#parts .bad", "a plan requires rights that you do not have")
         assert "nodes" in refusal
         nameless = (
             "[...document.querySelectorAll('button, section, [role=region], [role=img], meter')].filter((each) => !each.hidden"

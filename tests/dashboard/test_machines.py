@@ -142,7 +142,7 @@ def test_without_a_catalogue_that_is_said(tmp_path: Path) -> None:
 
 
 def test_changes_are_told_part_by_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine_view, "PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(machine_view, "EVALUATION_PAUSE_SECONDS", 0.0)
 
     async def steps(made: World) -> None:
         async with made.as_(ADMINISTRATOR).watch("/ui/api/machines/changes") as watch:
@@ -223,7 +223,7 @@ def test_a_plan_is_made_with_the_rights_of_who_asks_in_a_process_of_its_own(tmp_
 
 
 def test_a_plan_that_takes_too_long_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan_process, "SECONDS", 0.01)
+    monkeypatch.setattr(plan_process, "PLAN_SECONDS", 0.01)
 
     async def steps(made: World) -> None:
         reply = await plan(made, ADMINISTRATOR)

@@ -46,21 +46,21 @@ HEADLINES: dict[str, tuple[Plan, str]] = {
     ),
     "some have room already": (
         plan(new("n", "a"), existing=2, pending=1),
-        "1 machine, 4.50 per hour, would take 1 of 4 pending pods; 2 have room on nodes that are there or on their way; "
+        "1 machine, 4.50 per hour, would take 1 of 4 pending pods; 2 have room on nodes that exist or are on their way; "
         "1 would stay pending.",
     ),
     "all have room already": (
         plan(existing=2),
-        "No machine is needed: nodes that are there or on their way have room for all 2 pending pods.",
+        "No machine is needed: nodes that exist or are on their way have room for all 2 pending pods.",
     ),
     "the only one has": (
         plan(existing=1),
-        "No machine is needed: nodes that are there or on their way have room for the pending pod.",
+        "No machine is needed: nodes that exist or are on their way have room for the pending pod.",
     ),
     "nothing helps": (plan(pending=3), "No machine would help the 3 pending pods."),
     "nothing helps some": (
         plan(existing=1, pending=3),
-        "No machine would help 3 of 4 pending pods; 1 has room on nodes that are there or on their way.",
+        "No machine would help 3 of 4 pending pods; 1 has room on nodes that exist or are on their way.",
     ),
 }
 
@@ -75,11 +75,11 @@ def test_the_consequence_comes_first(case: str) -> None:
 def test_how_far_from_the_cheapest_it_may_be() -> None:
     made = plan(new("n", "a"))
     assert proof(NOTHING) == ""
-    assert proof(made) == "There is no cheaper way."
-    assert proof(replace(made, exact=False, bound=Decimal("4.5"))) == "Nothing cheaper would do."
+    assert proof(made) == "There is no cheaper plan."
+    assert proof(replace(made, exact=False, bound=Decimal("4.5"))) == "No cheaper plan exists."
     assert (
         proof(replace(made, exact=False, bound=Decimal(4)))
-        == "Nothing below 4.00 per hour would do: at most 11.1% could be saved."
+        == "No plan costs less than 4.00 per hour: at most 11.1% could be saved."
     )
 
 

@@ -20,6 +20,7 @@ from tests.apiserver.http.serving import Serving, serving
 from tests.insight.fleet import GPU, V1, Json, pool_counts, slice_of, team_claim
 
 RBAC = "rbac.authorization.k8s.io"
+_MERGE = {"content-type": "application/merge-patch+json"}
 CONTROLLERS = Identity("allotment:controllers", ("system:authenticated",))
 
 
@@ -127,7 +128,7 @@ class World:
         made = await caller.call("POST", path, obj)
         assert made.status == 201, made.body
         name = made.json["metadata"]["name"]
-        told = await caller.call("PUT", f"{path}/{name}/status", {**made.json, "status": obj["status"]})
+        told = await caller.call("PATCH", f"{path}/{name}/status", {"status": obj["status"]}, _MERGE)
         assert told.status == 200, told.body
 
     async def role(self, name: str, verbs: str, group: str, resources: str) -> None:

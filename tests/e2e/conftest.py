@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from allotment.controllers import suite
+from allotment.controllers import names
 from tests.corpus import unavailable
 from tests.e2e.plane import Plane, embedded_plane, remote_plane
 from tests.kubectl.command import installed
@@ -15,7 +15,7 @@ from tests.kubernetes.control_plane import Absent, ControlPlane, control_plane
 
 SERVERS = [pytest.param("kubernetes", marks=pytest.mark.kubernetes), "ours"]
 LEFT_TO_KUBERNETES = ("*", "-resourceclaim-controller", "-device-taint-eviction-controller")
-OURS = (suite.CLAIMS, suite.DEVICE_TAINTS, suite.SIMULATION)
+OURS = (names.CLAIMS, names.DEVICE_TAINTS, names.SIMULATION)
 """What we run on the real control plane, beside the scheduler; nothing there plays kubelets."""
 
 

@@ -29,7 +29,7 @@ from allotment.client.in_process import InProcessTransport
 from allotment.client.over_http import HttpTransport
 from allotment.client.recorder import Recorder
 from allotment.client.transport import Transport
-from allotment.controllers import suite
+from allotment.controllers import names, suite
 from allotment.scheduler.cluster import Cluster
 from allotment.scheduler.config.configuration import DEFAULT, DEFAULT_SCHEDULER, ProfileSpec
 from allotment.scheduler.core import Scheduler
@@ -269,7 +269,7 @@ def embedded_plane(program: Path, folder: Path, schedulers: Sequence[str] = ONE)
         plane = Plane(Kubectl(program, ours.kubeconfig, folder), ours.loop, connect)
         with contextlib.ExitStack() as stack:
             stack.callback(plane.stop)
-            plane.start(suite.NAMES, schedulers)
+            plane.start(names.NAMES, schedulers)
             yield plane
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from allotment.api.resource import ResourceClaim
-from allotment.controllers import suite
+from allotment.controllers import names
 from tests.e2e import burst
 from tests.e2e.conftest import OURS, SERVERS
 from tests.e2e.manifests import Obj
@@ -164,7 +164,7 @@ def test_a_control_plane_that_is_killed_goes_on(program: Path, tmp_path: Path) -
     whole = Mortal(tmp_path / "log", "up", "--data-dir", folder, "--port", free_port(), greeting="Ctrl-C")
     with (
         whole,
-        remote_plane(program, folder / "kubeconfig", tmp_path, [suite.SIMULATION], schedulers=()) as plane,
+        remote_plane(program, folder / "kubeconfig", tmp_path, [names.SIMULATION], schedulers=()) as plane,
     ):
         ride_out(plane, whole, 1)
 

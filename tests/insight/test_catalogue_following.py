@@ -40,7 +40,7 @@ def test_files_are_read_again_when_they_change_and_mistakes_change_nothing(
         following = asyncio.create_task(follow_files(names, before, [told.put_nowait], pause=0.005))
         assert await next_of(told) == ["changed", "two"]
         two.write_text("kind: Nonsense")
-        while "stays as it was" not in caplog.text:
+        while "is unchanged" not in caplog.text:
             await asyncio.sleep(0.005)
         assert told.empty()
         (folder / "new").write_text(TYPE.format(name="three"))

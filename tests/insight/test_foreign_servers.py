@@ -101,7 +101,7 @@ def test_without_resource_pools_what_others_hold_is_unknown() -> None:
     seen = look(resourceslices=SLICES, resourceclaims=MINE)
     assert states(seen) == ["Allocated", "Unknown", "Unknown"]
     assert seen.notes == [
-        "no ResourcePools can be read: what claims hold that you may not see is not known",
+        "no ResourcePools can be read: what other claims hold is unknown",
         "you may list resourceclaims only in namespace team-a, not in all; -n names others",
     ]
 

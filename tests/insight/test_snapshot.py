@@ -312,7 +312,7 @@ def test_who_may_not_see_a_pod_or_claim_is_told_so(allot: Allot, fleet: Served) 
         (
             EVE,
             ("pod", "waits"),
-            "you may not list resourceclaims in namespace team-a, where the pod has some",
+            "you may not list resourceclaims in namespace team-a, and the pod uses some there",
         ),
     ):
         code, _, err = told(allot, fleet, user, "explain", *asked, "-n", "team-a")
@@ -325,8 +325,8 @@ def test_people_are_told_what_an_explanation_does_not_know(allot: Allot, fleet: 
         "How many of the 5 devices that no claim you may see holds are held by claims you may not see is unknown."
         in out
     )
-    assert "as far as you can see; claims you may not see may be in the way" in out
-    assert "note: pods of other namespaces are not seen: what they take of nodes is not counted" in err
+    assert "this considers only what you may see; claims that you may not see may be in the way" in out
+    assert "note: you may not see pods of other namespaces: what they use on nodes is not counted" in err
 
 
 def test_scenarios_by_rights(allot: Allot, fleet: Served, tmp_path: Path) -> None:
@@ -350,6 +350,6 @@ def test_scenarios_by_rights(allot: Allot, fleet: Served, tmp_path: Path) -> Non
         "you may list resourceclaims only in namespace team-a, not in all; -n names others"
         in found[BEN]["notes"]
     )
-    assert any("pods of other namespaces are not seen" in note for note in found[BEN]["notes"])
+    assert any("you may not see pods of other namespaces" in note for note in found[BEN]["notes"])
     code, _, err = told(allot, fleet, "dan", "whatif", str(scenario))
     assert (code, "you may not list resourceslices" in err) == (2, True)

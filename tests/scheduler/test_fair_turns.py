@@ -23,6 +23,7 @@ from allotment.scheduler.pod import PodInfo
 from allotment.scheduler.queue import QueueEntry, Rank
 from tests.allocator import build
 from tests.builders.typed import claim, node, pod, slice_
+from tests.scheduler import storage
 from tests.scheduler.gang_builders import gpu_node, group, members, nodes_of, world
 from tests.scheduler.world import Seat, World, settle
 
@@ -114,6 +115,22 @@ def test_pods_of_a_shape_that_is_known_to_be_expensive_go_behind() -> None:
     assert steps_until_placed(seat, "simple") <= 3 * TURN
 
 
+def test_a_pod_with_many_volumes_is_charged_for_them_on_every_node() -> None:
+    made = World(
+        storage.kind(),
+        *[node(f"n{number}") for number in range(20)],
+        *[storage.volume(f"v{number:02}") for number in range(40)],
+        *[storage.claim(f"c{number}") for number in range(48)],
+        storage.pod("greedy", *[f"c{number}" for number in range(48)]),
+    )
+    seat = Seat(made, validates=False)
+    seat.catch_up()
+    while seat.turn():
+        pass
+    assert not nodes_of(made)
+    assert seat.core.steps >= 20 * (1 + 48 // 16)
+
+
 def test_simple_pods_do_not_starve_an_expensive_one() -> None:
     """It has its answer when the simple ones took about as many steps as it did."""
     seat = seated(*hard(0))
@@ -142,7 +159,7 @@ def verdict(seat: Seat) -> dict[str, str]:
 @pytest.mark.parametrize("turn", [1, 7, 100_000])
 def test_slices_of_any_size_lead_to_the_same_answer(turn: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(core, "TURN_STEPS", turn)
-    monkeypatch.setattr(core, "MOST_STEPS", 10**9)
+    monkeypatch.setattr(core, "MOST_DECISION_STEPS", 10**9)
     seat = seated(*hard(0))
     assert "have no devices" not in verdict(seat)["default/hard0"]
     assert seat.core.cluster.fleet.effort.limit is None
@@ -226,7 +243,7 @@ def test_a_gang_whose_world_changes_between_slices_begins_again(monkeypatch: pyt
 
 
 def test_what_is_never_found_out_is_given_up_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(core, "MOST_STEPS", 500)
+    monkeypatch.setattr(core, "MOST_DECISION_STEPS", 500)
     seat = seated(*hard(0))
     while seat.turn():
         seat.catch_up()

@@ -11,7 +11,7 @@ from allotment.api.core import Pod
 from allotment.api.meta import ApiStruct, LabelSelector, ObjectMeta
 from allotment.scheduler.event import Tick
 from allotment.scheduler.instruction import DeletePod, PatchPod
-from allotment.scheduler.plugins.default_preemption import PATIENCE
+from allotment.scheduler.plugins.default_preemption import VICTIMS_AWAITED
 from tests.allocator import build
 from tests.builders import typed
 from tests.builders.typed import claim, node, slice_
@@ -290,7 +290,7 @@ def test_victims_that_do_not_go_are_not_waited_for_for_ever() -> None:
     while seat.writes:
         seat.perform()
     seat.catch_up()
-    seat.world.now += PATIENCE + 1
+    seat.world.now += VICTIMS_AWAITED + 1
     seat.tell(Tick(seat.world.now))
 
     seat.world.put(node("useless", cpu=0))

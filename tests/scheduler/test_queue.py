@@ -8,8 +8,10 @@ import pytest
 
 from allotment.api.core import Node
 from allotment.api.meta import ApiStruct
+from allotment.scheduler.clock import Clock
 from allotment.scheduler.cluster import Cluster
-from allotment.scheduler.framework import ObjectAction, Wake
+from allotment.scheduler.framework import ObjectAction, Status, StatusCode, Wake
+from allotment.scheduler.gate import Gate
 from allotment.scheduler.pod import PodInfo
 from allotment.scheduler.queue import (
     ACTIVE,
@@ -35,20 +37,29 @@ class Nodes:
         return isinstance(new, Node) and wanted in (None, new.metadata.name)
 
 
+SHUT = Status(StatusCode.UNRESOLVABLE, "Nodes", "waits for a node")
+
+
 class Queued:
     """A queue, and what it is told."""
 
     def __init__(self) -> None:
-        self.queue = SchedulingQueue([Nodes()], QueueBackoff(initial=1.0, turned_away=4.0, failed=16.0))
+        self.clock = Clock()
+        backoff = QueueBackoff(initial=1.0, turned_away=4.0, failed=16.0)
+        self.queue = SchedulingQueue(
+            self.clock, [Nodes()], Gate(self.clock, Cluster(), {}, gangs=False), backoff
+        )
 
     def add(self, *names: str, priority: int = 0, now: float = 0.0, wants: str | None = None) -> None:
+        self.clock.now = now
         for name in names:
             info = PodInfo(pod(name, selector={"name": wants} if wants else None))
-            self.queue.add(name, priority, (info,), now)
+            self.queue.add(name, priority, (info,))
             self.queue.validate()
 
     def pop(self, now: float = 0.0) -> str | None:
-        entry = self.queue.pop(now)
+        self.clock.now = now
+        entry = self.queue.pop()
         self.queue.validate()
         return entry.key if entry is not None else None
 
@@ -58,7 +69,7 @@ class Queued:
         """Pops an entry and turns it away."""
         name = self.pop(now)
         if name is not None:
-            self.queue.park(name, shape, plugins, now)
+            self.queue.park(name, shape, plugins)
             self.queue.validate()
         return name
 
@@ -111,7 +122,7 @@ def test_how_long_an_entry_rests(failures: int, plugins: tuple[str, ...], second
     now = 0.0
     for _ in range(failures):
         assert made.pop(now) == "a"
-        made.queue.park("a", "shape", plugins, now)
+        made.queue.park("a", "shape", plugins)
         rested = now
         made.appear()
         now += 100.0
@@ -227,7 +238,7 @@ def test_a_scout_that_is_gated_does_not_hold_the_others_up() -> None:
     made.refuse(), made.refuse()
     made.appear()
 
-    made.queue.gate("a", "Nodes")
+    made.queue.shut("a", SHUT)
     made.queue.validate()
 
     assert made.places() == {"a": GATED, "b": BACKOFF}
@@ -297,7 +308,7 @@ def test_an_event_of_another_kind_wakes_nobody() -> None:
 def test_gated_entries_are_told_and_not_tried() -> None:
     made = Queued()
     made.add("a", wants="x")
-    made.queue.gate("a", "Nodes")
+    made.queue.shut("a", SHUT)
     assert made.pop() is None
 
     assert made.appear("y") == []
@@ -311,7 +322,7 @@ def test_a_gate_that_opens_does_not_shorten_a_rest() -> None:
     made = Queued()
     made.add("a")
     made.refuse(now=5.0, plugins=())
-    made.queue.gate("a", "Nodes")
+    made.queue.shut("a", SHUT)
 
     made.queue.open("a")
     made.queue.validate()
@@ -325,9 +336,11 @@ def test_what_nothing_has_woken_for_long_is_tried_again() -> None:
     made.add("a")
     made.refuse(now=10.0)
 
-    made.queue.revisit(10.0 + REVISIT_SECONDS - 1)
+    made.clock.now = 10.0 + REVISIT_SECONDS - 1
+    made.queue.revisit()
     assert made.places() == {"a": PARKED}
-    made.queue.revisit(10.0 + REVISIT_SECONDS)
+    made.clock.now = 10.0 + REVISIT_SECONDS
+    made.queue.revisit()
 
     assert made.places() == {"a": BACKOFF}
 
@@ -337,7 +350,7 @@ def test_counts_by_place() -> None:
     made.add("a", "b", "c", "d")
     made.refuse()
     made.refuse(plugins=())
-    made.queue.gate("c", "Nodes")
+    made.queue.shut("c", SHUT)
 
     assert made.queue.counts() == {ACTIVE: 1, BACKOFF: 1, PARKED: 1, GATED: 1}
     assert len(made.queue) == 4

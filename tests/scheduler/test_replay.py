@@ -6,13 +6,27 @@ import hashlib
 import os
 import subprocess
 import sys
+from dataclasses import replace as changed
 
 import pytest
 
+from allotment.api.codec import decode
+from allotment.api.core import Node
+from allotment.api.meta import ApiStruct
+from allotment.client.places import PLACES
 from allotment.scheduler.cluster import Cluster
+from allotment.scheduler.config.configuration import DEFAULT, ProfileSpec
 from allotment.scheduler.core import Scheduler
 from allotment.scheduler.event import Changed, Done, Event, Failed, Tick, Turn, WriteFailure
-from allotment.scheduler.event_log import BrokenLog, EventLog, ReplayDifference, record, replay
+from allotment.scheduler.event_log import (
+    BrokenLog,
+    EventLog,
+    ReplayDifference,
+    configuration_of,
+    opening,
+    record,
+    replay,
+)
 from allotment.scheduler.instruction import Bind, Instruction
 from tests.builders.typed import node, pod
 from tests.checkout import CHECKOUT
@@ -142,3 +156,26 @@ def test_replies_are_heard_as_they_were(event: Event) -> None:
 def test_a_line_that_no_core_heard_or_said(line: str) -> None:
     with pytest.raises(BrokenLog, match="line 1 of the log"):
         replay([line], fresh())
+
+
+@pytest.mark.parametrize("type_", [*PLACES, Node], ids=lambda type_: type_.__name__)
+def test_every_kind_that_a_scheduler_follows_can_be_heard_again(type_: type[ApiStruct]) -> None:
+    obj = decode(type_, {"metadata": {"name": "x", "namespace": "default"}})
+    assert replay([record(Changed(None, obj)), record(Changed(obj, None))], fresh()) is None
+
+
+# --- the first line of a file ---
+
+
+def test_a_recording_begins_with_the_configuration() -> None:
+    profile = ProfileSpec("mine", disabled=frozenset(("NodePorts", "NodeName")), scores={"NodeAffinity": 7})
+    configuration = changed(DEFAULT, profiles=(profile,), gangs=False, ignored=("percentage",))
+    assert configuration_of(opening(configuration)) == configuration
+
+
+@pytest.mark.parametrize(
+    "line", ["", "{}", '{"event": "Tick", "now": 1.0}', '{"recording": "something else"}']
+)
+def test_a_file_that_begins_otherwise_is_no_recording(line: str) -> None:
+    with pytest.raises(BrokenLog, match="line 1 does not begin a scheduler's recording"):
+        configuration_of(line)

@@ -41,6 +41,15 @@ def test_short_walks(kind: str) -> None:
         walk(kind, seed)
 
 
+def test_room_for_a_gang_may_vanish_on_trial() -> None:
+    """Two schedulers promised one device to two claims: when the first claim's pod was away on trial, the second claim took it."""
+    walk("two schedulers", 1012, 300)
+
+
+def test_a_pod_that_only_kept_nodes_turned_away_hears_of_a_new_node() -> None:
+    walk("claims are removed from pods that run, nothing fails", 1014, 300)
+
+
 def test_a_gang_may_share_a_claim_with_the_pod_that_makes_room_for_it() -> None:
     """On trial the claim stays allocated: a member joined it, and the ledger held its device again in the middle of the trial."""
     walk("nothing fails", 12, 600)

@@ -429,9 +429,17 @@ class World:
         return [self.claims[key] for key in keys if key in self.claims]
 
     def has(self, pod: Pod, claim: ResourceClaim) -> bool:
-        uids = {user.uid for user in claim.status.reserved_for}
+        """Whether it is allocated and reserved for the pod or its group. The group that the claim was made for counts also when it
+        is gone, or another has its name: its reservation lasts as long as its pods, and nobody who binds one of them can know that
+        the group was deleted a moment ago."""
         group = self.of(PodGroup).get(group_key(pod))
-        mine = pod.metadata.uid in uids or (group is not None and group.metadata.uid in uids)
+        groups = {owner.uid for owner in claim.metadata.owner_references}
+        groups |= {group.metadata.uid} if group is not None else set()
+        mine = any(
+            user.uid == pod.metadata.uid
+            or (user.uid in groups and f"{claim.metadata.namespace}/{user.name}" == group_key(pod))
+            for user in claim.status.reserved_for
+        )
         return claim.status.allocation is not None and mine
 
     def check_nothing_leaked(self) -> None:

@@ -13,7 +13,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from allotment.allocator.fleet import Fleet
-from allotment.allocator.request import full_name
 from allotment.api.codec import decode
 from allotment.api.core import Node
 from allotment.api.quantity import Quantity
@@ -54,7 +53,7 @@ def fleet_of(
     fleet = Fleet(nodes or [node("n1"), node("n2")], slices, [ANY])
     for each in holders:
         assert each.status.allocation is not None
-        fleet.ledger.commit(full_name(each.metadata), each.status.allocation)
+        fleet.ledger.commit(each.metadata.key, each.status.allocation)
     return fleet
 
 
@@ -216,7 +215,7 @@ def test_what_helps(
     assert words(found) == offered
     assert not found.cut
     fleet.validate()  # it was left as it was
-    assert set(fleet.ledger.claims()) == {full_name(each.metadata) for each in holders}
+    assert set(fleet.ledger.claims()) == {each.metadata.key for each in holders}
 
 
 def test_claims_of_one_pod_are_asked_for_together_and_told_apart() -> None:
@@ -408,6 +407,8 @@ def test_what_is_offered_is_what_brute_force_finds(
     problem = tangle(rng)
     problem = {name: problem[name] for name in ("node", "slices", "classes", "claims")}
     problem["claims"] = [modest(each, requests) for each in problem["claims"]]
+    if any(not each.get("cel") for _, _, wish in asks_of(problem) for each in wish.get("selectors") or ()):
+        return  # no server accepts a selector without an expression
     if tainted:
         _taint_some(problem, rng)
     holders = _held(problem, taken)

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from allotment.api.core import Node
     from allotment.api.resource import DeviceClass, ResourceClaim, ResourceSlice
 
+__all__ = ["Allocator"]
+
 
 _SITES_KEPT = 1024
 

@@ -18,6 +18,7 @@ from allotment.allocator.fingerprint import Lens, Numbering
 from allotment.allocator.held import NOTHING_HELD
 from allotment.allocator.outcome import Outcome
 from allotment.allocator.paused_searches import PausedSearches
+from allotment.allocator.phrases import gave_up
 from allotment.allocator.pool import DeviceID
 from allotment.allocator.problem import Problem
 from allotment.allocator.result import AnswerDraft, ShareIDs
@@ -31,9 +32,6 @@ if TYPE_CHECKING:
     from allotment.allocator.held import Holdings
     from allotment.allocator.request import Demand
     from allotment.api.resource import ResourceClaim
-
-GAVE_UP = "gave up"
-"""How the words begin where the search ran out of steps."""
 
 _ANSWERS_KEPT = 20_000
 _ORDERS_KEPT = 256
@@ -311,7 +309,7 @@ class DemandView:
         if answer.verdict is SearchEnd.FOUND:
             return AnswerDraft(problem, answer, self._fleet.book.classes)
         if answer.verdict is SearchEnd.GAVE_UP:
-            return _No(f"{GAVE_UP} after {answer.steps} steps")
+            return _No(gave_up(answer.steps))
         return _No(problem.site.flaws())
 
     def ask(self, place: NodePlace, claims: Sequence[ResourceClaim], share_id: ShareIDs) -> Outcome:

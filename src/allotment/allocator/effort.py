@@ -14,18 +14,20 @@ class Paused(Exception):
 
 
 class Effort:
-    """Steps taken since ``begin``. ``searched`` counts those that need never be taken again."""
+    """Steps taken since ``begin``. ``searched`` counts those that need never be taken again; ``beside`` is work that no limit
+    interrupts, and that has its price all the same."""
 
-    __slots__ = ("limit", "searched", "spent")
+    __slots__ = ("beside", "limit", "searched", "spent")
 
     def __init__(self) -> None:
         self.limit: int | None = None
         self.spent = 0
         self.searched = 0
+        self.beside = 0
 
     def begin(self, limit: int | None = None) -> None:
         """Starts counting anew; with a limit, work pauses when it is reached."""
-        self.limit, self.spent, self.searched = limit, 0, 0
+        self.limit, self.spent, self.searched, self.beside = limit, 0, 0, 0
 
     def take(self, steps: int = 1) -> None:
         """Counts a piece of work that is about to be done. Raises Paused instead, if the limit is reached."""
@@ -37,6 +39,10 @@ class Effort:
     def left(self) -> int | None:
         """How many steps may still be taken; None: any number."""
         return None if self.limit is None else max(0, self.limit - self.spent)
+
+    def charge(self, steps: int) -> None:
+        """Counts work that is done in one go."""
+        self.beside += steps
 
     def took(self, steps: int) -> None:
         """Counts the steps of a search, which never have to be taken again."""

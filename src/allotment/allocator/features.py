@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
+__all__ = ["Features"]
+
 
 @dataclass(frozen=True, slots=True)
 class Features:

@@ -26,7 +26,7 @@ from allotment.allocator.fingerprint import Numbering, Prints
 from allotment.allocator.ledger import Ledger
 from allotment.allocator.outcome import Allocated, Nowhere, Outcome
 from allotment.allocator.pool import DeviceID, Pool, PoolID, gather_pools, reaches
-from allotment.allocator.request import Book, full_name
+from allotment.allocator.request import Book
 from allotment.allocator.result import ShareIDs
 from allotment.allocator.search import DEFAULT_BUDGET
 from allotment.allocator.site import Site, Use
@@ -45,6 +45,8 @@ from allotment.api.resource import (
 if TYPE_CHECKING:
     from allotment.api.core import Node
     from allotment.api.resource import DeviceClass, ResourceSlice
+
+__all__ = ["Fleet"]
 
 _VIEWS_KEPT = 64
 _NUMBERS_KEPT = 4_000_000
@@ -382,11 +384,11 @@ class Fleet:
     def commit(self, claims: Sequence[ResourceClaim], allocated: Allocated) -> None:
         """Writes an answer of ``find`` or ``allocate`` into the ledger: all claims or, on a conflict, none."""
         if len(claims) == 1:
-            self.ledger.commit(full_name(claims[0].metadata), allocated.results[0])
+            self.ledger.commit(claims[0].metadata.key, allocated.results[0])
             return
         with self.ledger.fork() as fork:
             for claim, result in zip(claims, allocated.results, strict=True):
-                self.ledger.commit(full_name(claim.metadata), result)
+                self.ledger.commit(claim.metadata.key, result)
             fork.keep()
 
     def validate(self) -> None:
@@ -441,6 +443,6 @@ def named_shares(claims: Sequence[ResourceClaim]) -> ShareIDs:
 
     def name(claim: int, result: int) -> str:
         meta = claims[claim].metadata
-        return str(uuid5(NAMESPACE_OID, f"{meta.uid or full_name(meta)}/{result}"))
+        return str(uuid5(NAMESPACE_OID, f"{meta.uid or meta.key}/{result}"))
 
     return name

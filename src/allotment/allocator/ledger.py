@@ -24,6 +24,8 @@ from allotment.allocator.pool import DeviceID
 if TYPE_CHECKING:
     from allotment.api.resource import AllocationResult, DeviceRequestAllocationResult
 
+__all__ = ["Ledger", "LedgerConflict"]
+
 _NOTHING: Mapping[str, int] = {}
 
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from allotment.allocator.search import DeviceChoice
     from allotment.api.resource import AllocationResult
 
+__all__ = ["Allocated", "GaveUp", "InvalidInput", "Nowhere", "Unsatisfiable"]
+
 
 @dataclass(slots=True)
 class Allocated:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from allotment.api.resource import CounterSet, ResourceSlice
     from allotment.api.resource import Device as DeviceSpec
 
+__all__ = ["DeviceID", "PoolID"]
+
 
 class PoolID(NamedTuple):
     driver: str

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from allotment.allocator.errors import AllocationError
-from allotment.allocator.request import full_name
+from allotment.allocator.phrases import counted, cut, of_one, on_one_line, several, values_wanted
 from allotment.allocator.selector import NotKnownYet
 from allotment.api.quantity import Quantity
-from allotment.api.text import few
+from allotment.api.text import few, plural
 
 if TYPE_CHECKING:
     from allotment.allocator.matching import Shortage
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 FITS = "fits"
 IN_USE = "in-use"
+_EXPRESSION_LENGTH = 120  # of one that a device fails, characters that are shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ class DeviceReason:
     @property
     def words(self) -> str:
         """The text, said of this one device."""
-        return counted(1, self.text).removeprefix("1 ")
+        return of_one(self.text)
 
     def __str__(self) -> str:
         return f"{self.device}: {self.words}" + (f" ({self.detail})" if self.detail else "")
@@ -66,9 +67,7 @@ class AskReason:
         return self.fitting < self.needed and not self.excused
 
     def __str__(self) -> str:
-        what = (
-            f"request {self.request} needs {self.needed}, {self.fitting} of {_devices(len(self.devices))} fit"
-        )
+        what = f"request {self.request} needs {self.needed}, {self.fitting} of {plural(len(self.devices), 'device')} fit"
         if self.words:
             return f"request {self.request}: {self.words}"
         rest = fold(reason for reason in self.devices if reason.code != FITS)
@@ -128,28 +127,10 @@ def fold(reasons: Iterable[DeviceReason]) -> str:
             details.setdefault(key, Counter())[reason.detail] += 1
     parts = []
     for key, count in counts.most_common():
-        shown = [detail for detail, _ in details.get(key, Counter()).most_common(3)]
-        more = len(details.get(key, ())) - len(shown)
-        suffix = f" ({'; '.join(shown)}{f'; {more} more' if more > 0 else ''})" if shown else ""
+        shown = [detail for detail, _ in details.get(key, Counter()).most_common()]
+        suffix = f" ({several(shown)})" if shown else ""
         parts.append(f"{counted(count, key[1])}{suffix}")
     return ", ".join(parts)
-
-
-_SINGULAR = {
-    "are": "is",
-    "consume": "consumes",
-    "do": "does",
-    "fail": "fails",
-    "have": "has",
-    "lack": "lacks",
-}
-_SINGULAR |= {"need": "needs", "share": "shares", "skip": "skips"}
-
-
-def counted(count: int, text: str) -> str:
-    """``3 fail …``, but ``1 fails …``: texts of reasons are written for several devices."""
-    verb, space, rest = text.partition(" ")
-    return f"{count} {_SINGULAR.get(verb, verb) if count == 1 else verb}{space}{rest}"
 
 
 def explain(problem: Problem, shortage: Shortage | None) -> NodeReason:
@@ -167,7 +148,7 @@ def explain(problem: Problem, shortage: Shortage | None) -> NodeReason:
 
 def _fare(problem: Problem, request: RequestDemand, ask: Ask) -> AskReason:
     reason = AskReason(
-        claim=full_name(problem.demand.claims[request.claim].metadata),
+        claim=problem.demand.claims[request.claim].metadata.key,
         request=ask.name,
         needed=max(problem.terms.size(ask), 1) if ask.all else ask.count,
         devices=[_judge(problem, request, ask, position) for position in range(len(problem.devices))],
@@ -250,8 +231,7 @@ def _judge_constraints(problem: Problem, request: RequestDemand, ask: Ask, posit
 
 
 def _selector_reason(name: str, device: PooledDevice, failed: Criterion) -> DeviceReason:
-    expression = " ".join(failed.expression.split())
-    short = expression if len(expression) <= 120 else expression[:117] + "..."
+    short = cut(on_one_line(failed.expression), _EXPRESSION_LENGTH)
     return DeviceReason(name, "selector", f"fail `{short}`", failed.read_by(device))
 
 
@@ -272,7 +252,7 @@ def _all_words(problem: Problem, ask: Ask, reason: AskReason) -> str:
         if position in problem.terms.all[ask] and each.code != FITS
     ]
     if blocked:
-        return f"asks for all {_devices(len(problem.terms.all[ask]))}, but {fold(blocked)}"
+        return f"asks for all {plural(len(problem.terms.all[ask]), 'device')}, but {fold(blocked)}"
     return ""
 
 
@@ -288,18 +268,18 @@ def _together(problem: Problem, shortage: Shortage | None) -> str:
         suit = "suits" if shortage.available == 1 else "suit"
         return (
             f"requests {few(names)} together need {shortage.needed} devices, "
-            f"but only {_devices(shortage.available)} {suit} any of them"
+            f"but only {plural(shortage.available, 'device')} {suit} any of them"
         )
     for number, constraints in enumerate(problem.terms.constraints):
-        claim = full_name(problem.demand.claims[number].metadata)
+        claim = problem.demand.claims[number].metadata.key
         for constraint in constraints:
-            kind = "different values" if constraint.distinct else "one value"
+            kind = values_wanted(distinct=constraint.distinct)
             if constraint.holders:
                 best = max(mask.bit_count() for mask in constraint.holders.values())
                 have = (
                     f"there are {len(constraint.holders)} values"
                     if constraint.distinct
-                    else f"at most {_devices(best)} share one"
+                    else f"at most {plural(best, 'device')} share one"
                 )
                 return f"claim {claim} wants {kind} of {constraint.relation.attribute}; {have}, and no choice satisfies all requests"
     if any(draw.amounts for draw in problem.draws.values()):
@@ -307,7 +287,3 @@ def _together(problem: Problem, shortage: Shortage | None) -> str:
     if problem.draws:
         return "the devices that suit are alternative ways to split the same devices, and exclude each other"
     return ""
-
-
-def _devices(count: int) -> str:
-    return "1 device" if count == 1 else f"{count} devices"

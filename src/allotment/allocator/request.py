@@ -15,7 +15,6 @@ from allotment.allocator.selector import Criterion, SelectorTest
 
 if TYPE_CHECKING:
     from allotment.allocator.features import Features
-    from allotment.api.meta import ObjectMeta
     from allotment.api.quantity import Quantity
     from allotment.api.resource import (
         DeviceClass,
@@ -130,11 +129,6 @@ class Book:
         return Demand(tuple(claims), tuple(reader.requests), tuple(relations), tuple(reader.shapes), fault)
 
 
-def full_name(meta: ObjectMeta) -> str:
-    """``namespace/name``, or just the name where there is no namespace."""
-    return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name or ""
-
-
 def _relations(claim: ResourceClaim) -> tuple[Relation, ...]:
     relations = []
     for index, constraint in enumerate(claim.spec.devices.constraints):
@@ -145,7 +139,7 @@ def _relations(claim: ResourceClaim) -> tuple[Relation, ...]:
             relations.append(Relation(constraint.distinct_attribute, True, names))
         else:
             raise ClaimError(
-                f"claim {full_name(claim.metadata)}, constraint #{index}: empty constraint (unsupported constraint type?)"
+                f"claim {claim.metadata.key}, constraint #{index}: empty constraint (unsupported constraint type?)"
             )
     return tuple(relations)
 
@@ -161,7 +155,7 @@ class _Reader:
         self.shapes: list[Ask] = []
 
     def read(self, index: int, claim: ResourceClaim) -> None:
-        owner = full_name(claim.metadata)
+        owner = claim.metadata.key
         for request in claim.spec.devices.requests:
             self._check_features(owner, request)
             if request.first_available:

@@ -7,7 +7,8 @@ change the answer:
 * *Constraints are masks.* A device that breaks a constraint is not a candidate in the first place.
 * *Counting.* A request with fewer candidates left than it needs is given up at once, and so is a demand whose
   remaining requests cannot all be matched to different devices.
-* *Foregone.* A request that fails by itself fails behind every choice for the others (``foregone``).
+* *Foregone.* A request that fails by itself fails behind every choice for the others; what comes right before it need not be tried
+  unless it could be an error (``foregone``).
 * *Symmetry.* Devices that no ask can tell apart are one class. If one of them led nowhere, neither will its like.
 * *Dead ends are remembered*, up to symmetry.
 
@@ -140,6 +141,7 @@ class Search:
         ]  # of the constraints
         self._turns = 0  # how often we turned back
         self._crowded = 0  # the claim that TOO_MANY was last said of
+        self._foregone = range(0)  # requests behind which there is nothing, once we turned back
         self._bounds: Bounds | None = None  # once we turn back and know that no error is possible
         self._distinct_classes: list[int] = []
         self._any_admin = any(ask.admin for request in self._requests for ask in request.asks)
@@ -176,7 +178,8 @@ class Search:
                     return Answer(SearchEnd.IMPOSSIBLE, self._steps, shortage=shortage)
                 if self._problem.terms.all or self._bounds is None:
                     self._unwind()
-                    if unservable(self._problem):
+                    self._foregone = unservable(self._problem)
+                    if 0 in self._foregone:
                         return Answer(SearchEnd.IMPOSSIBLE, self._steps)
                     step = self._enter(0)  # down the same way again, as nothing was ruled out yet
             else:
@@ -217,6 +220,8 @@ class Search:
     def _enter(self, number: int) -> _Step:
         """Starts on request ``number``, or the first after it that wants devices; past the last one, all is done."""
         for request in self._requests[number:]:
+            if number in self._foregone:
+                return _Step.DEAD
             self._steps += 1
             if request.alternatives:
                 self._stack.append(_Alternatives(number))

@@ -31,7 +31,7 @@ from allotment.allocator.held import Held, Holdings
 from allotment.allocator.nodeselector import selects
 from allotment.allocator.outcome import InvalidInput
 from allotment.allocator.pool import DeviceID, PooledDevice
-from allotment.allocator.request import Ask, Book, Demand, RequestDemand, full_name
+from allotment.allocator.request import Ask, Book, Demand, RequestDemand
 from allotment.allocator.search import DEFAULT_BUDGET, Answer, Search
 from allotment.allocator.selector import Criterion, ReadPart
 from allotment.allocator.semantic_pools import Instance, TypedMaps, partition_pools
@@ -157,7 +157,7 @@ class SemanticTerms:
 
     @property
     def name(self) -> str:
-        return f"claim {full_name(self.claim.metadata)}"
+        return f"claim {self.claim.metadata.key}"
 
 
 @dataclass(slots=True, eq=False)
@@ -235,7 +235,7 @@ class SemanticBook:
         )
 
     def _terms(self, claim: semantic.ResourceClaim) -> SemanticTerms:
-        owner = f"claim {full_name(claim.metadata)}"
+        owner = f"claim {claim.metadata.key}"
         name = claim.spec.resource_class_name
         found = self._classes.get(name)
         if found is None:
@@ -318,7 +318,7 @@ _Reference = semantic.ResourceClassParametersReference | semantic.ResourceClaimP
 
 
 def _place(parameters: semantic.ResourceClassParameters | semantic.ResourceClaimParameters) -> str:
-    return f"{parameters.kind} {full_name(parameters.metadata)}"
+    return f"{parameters.kind} {parameters.metadata.key}"
 
 
 def _namespace(reference: _Reference) -> str:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 from allotment.allocator.capacity import consumption
 from allotment.allocator.errors import AllocationError, ClaimError
 from allotment.allocator.nodeselector import node_matches
+from allotment.allocator.phrases import HAVE_TAINT
+from allotment.allocator.phrases import taint as written
 from allotment.allocator.selector import NotKnownYet
 from allotment.allocator.taint import blocking_taint
 
@@ -139,8 +141,7 @@ class Suits:
         if spec.taints and features.DeviceTaints:
             taint = blocking_taint(spec.taints, self._ask.tolerations)
             if taint is not None:
-                value = f"={taint.value}" if taint.value else ""
-                return f"have taint {taint.key}{value}:{taint.effect}"
+                return f"{HAVE_TAINT}{written(taint)}"
         return None
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from allotment.allocator.constraint import AttributeValues, Constraint, static_attribute
 from allotment.allocator.errors import AllocationError, ClaimError, NodeError
-from allotment.allocator.request import RESULTS_MAX, Ask, Demand, RequestDemand, full_name
+from allotment.allocator.request import RESULTS_MAX, Ask, Demand, RequestDemand
 from allotment.allocator.selector import device_features
 from allotment.allocator.suits import Suits
 from allotment.cel.device import CelError, CelUnknown, compile_derived
@@ -71,7 +71,7 @@ class Terms:
             least[request.claim] += max(fewest, 0)
 
     def _name_of(self, request: RequestDemand) -> str:
-        return f"claim {full_name(self.demand.claims[request.claim].metadata)}"
+        return f"claim {self.demand.claims[request.claim].metadata.key}"
 
     def _all_devices(self, ask: Ask, where: str) -> list[int]:
         positions: list[int] = []
@@ -145,7 +145,6 @@ class _Attribute:
 
     def __init__(self, name: str, derived: str | None, features: Features) -> None:
         self._name = name
-        self._expression = derived
         self._program = None
         self._broken: ClaimError | None = None
         if derived is not None:

@@ -1,4 +1,4 @@
-"""DaemonSet (apps/v1), as far as somebody reads it who wants to know what a new node will run."""
+"""DaemonSet (apps/v1): the fields that tell which pods a new node will run."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from allotment.api.meta import ApiStruct, LabelSelector, ObjectMeta, stated
 
 
 class PodTemplateSpec(ApiStruct, frozen=True, kw_only=True):
-    """What pods are made from."""
+    """The template that pods are made from."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: PodSpec = PodSpec()
 
 
 class DaemonSetSpec(ApiStruct, frozen=True, kw_only=True):
-    """Which pods."""
+    """Which pods the DaemonSet runs."""
 
     NOT_READ: ClassVar[frozenset[str]] = frozenset(
         {"minReadySeconds", "revisionHistoryLimit", "updateStrategy"}
@@ -27,7 +27,7 @@ class DaemonSetSpec(ApiStruct, frozen=True, kw_only=True):
 
 
 class DaemonSet(ApiStruct, frozen=True, kw_only=True):
-    """One pod of a template on each node that the template allows."""
+    """Runs one pod of a template on each node that the template allows."""
 
     NOT_READ: ClassVar[frozenset[str]] = frozenset({"status"})
 

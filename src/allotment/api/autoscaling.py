@@ -1,12 +1,12 @@
-"""Machines that do not exist yet: which kinds of them can be had, from where, and what would be on them.
+"""Machines that do not exist yet: which kinds are available, from where, and what their nodes would have.
 
-:class:`NodeOverlay` (karpenter.sh/v1alpha1) says what a user knows about machines of a kind and a cloud does not: a price, an
-extended resource, the slices that drivers will publish. :class:`NodePool` and :class:`NodeClaim` (karpenter.sh/v1) are
-Karpenter's: what may be launched, and one machine that was asked for. :class:`NodeGroup` (allotment.dev/v1) is a number of
-equal nodes, as Cluster Autoscaler has them. :class:`InstanceType` is a kind of machine; it is written in catalogue files only.
+:class:`NodeOverlay` (karpenter.sh/v1alpha1) adds what a user knows about a kind of machine and the cloud does not: a price,
+an extended resource, the slices that drivers will publish. :class:`NodePool` and :class:`NodeClaim` (karpenter.sh/v1) are
+Karpenter's: what may be launched, and one requested machine. :class:`NodeGroup` (allotment.dev/v1) is a set of equal nodes,
+as in Cluster Autoscaler. :class:`InstanceType` is a kind of machine; only catalogue files contain it.
 
-Prices are text, in any one currency per hour: ``"1.25"``. Fields of a ResourceSlice that a template cannot have are here all
-the same, so that validation can say why instead of calling them unknown.
+Prices are strings in a single currency per hour: ``"1.25"``. Fields of a ResourceSlice that a template may not set are
+declared all the same, so that validation can explain why it refuses them instead of calling them unknown.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ CAPACITY_TYPE = "karpenter.sh/capacity-type"
 NODE_POOL = "karpenter.sh/nodepool"
 NODE_GROUP = "allotment.dev/nodegroup"
 HOSTNAME = "kubernetes.io/hostname"
-"""Labels that every planned node has; the pool's or the group's, whichever it comes from."""
+"""Labels of every planned node, which has either NODE_POOL or NODE_GROUP, depending on where it comes from."""
 
 ON_DEMAND = "on-demand"
 
@@ -50,27 +50,27 @@ ON_DEMAND = "on-demand"
 class Requirement(ApiStruct, frozen=True, kw_only=True):
     """One test of a label: In, NotIn, Exists, DoesNotExist, Gt, Lt, Gte or Lte."""
 
-    key: str = stated("")  # the label
-    operator: str = stated("")  # how it compares
-    values: tuple[str, ...] = ()  # one whole number for Gt, Lt, Gte and Lte
+    key: str = stated("")  # the label to test
+    operator: str = stated("")  # how the label is compared with the values
+    values: tuple[str, ...] = ()  # the values to compare with; Gt, Lt, Gte and Lte take one whole number
 
 
 class FlexibleRequirement(Requirement, frozen=True, kw_only=True):
-    """A test that several values must pass, for pools and claims that want a choice."""
+    """A test of a label, for pools and claims that want a choice between several values."""
 
-    min_values: Int32 | None = None  # how many values a plan must leave open
+    min_values: Int32 | None = None  # how many different values a plan must leave to choose from
 
 
 # --- slices that drivers will publish ---
 
 
 class TemplateAttribute(DeviceAttribute, frozen=True, kw_only=True):
-    """A property of a device: a value, or the name of one that is known only once the machine runs."""
+    """A property of a device: its value or, if only the running machine will know it, a key that stands for the value."""
 
-    binding_key: str | None = None  # attributes with one key will have one value
+    binding_key: str | None = None  # attributes with the same key will have the same value
 
     def known(self) -> DeviceAttribute:
-        """The value, if it has one: what a slice can have."""
+        """The value as a slice would have it; None if it is not known yet."""
         return DeviceAttribute(
             **{name: getattr(self, name) for name in DeviceAttribute.__struct_fields__},
         )
@@ -79,14 +79,14 @@ class TemplateAttribute(DeviceAttribute, frozen=True, kw_only=True):
 class DeviceTemplate(ApiStruct, frozen=True, kw_only=True):
     """A device that the machine will have."""
 
-    name: str = stated("")  # as the driver will call it
+    name: str = stated("")  # the name that the driver will publish
     attributes: dict[str, TemplateAttribute] = msgspec.field(default_factory=dict)  # as in a ResourceSlice
     capacity: dict[str, DeviceCapacity] = msgspec.field(default_factory=dict)  # as in a ResourceSlice
     # what the device takes from shared counters
     consumes_counters: tuple[DeviceCounterConsumption, ...] = ()
-    allow_multiple_allocations: bool | None = None  # true: several claims may share it
+    allow_multiple_allocations: bool | None = None  # true: several claims may share the device
     taints: tuple[DeviceTaint, ...] = ()  # keep claims off that do not tolerate them
-    node_name: Any = None  # refused, as all that follow
+    node_name: Any = None  # validation refuses this field and all that follow
     node_selector: Any = None
     all_nodes: Any = None
     binds_to_node: Any = None
@@ -95,7 +95,7 @@ class DeviceTemplate(ApiStruct, frozen=True, kw_only=True):
     node_allocatable_resources: Any = None
 
     def known(self) -> Device:
-        """The device as far as it is known: without attributes that are bound."""
+        """The device with its known attributes only; those bound to other devices have no value yet."""
         return Device(
             name=self.name,
             attributes={
@@ -111,7 +111,7 @@ class DeviceTemplate(ApiStruct, frozen=True, kw_only=True):
 class TemplateNodeSelectorTerm(ApiStruct, frozen=True, kw_only=True):
     """Which nodes will reach the devices; all tests must hold."""
 
-    match_label_keys: tuple[str, ...] = ()  # nodes with the same value of these labels as the host
+    match_label_keys: tuple[str, ...] = ()  # nodes whose values of these labels equal the host's
     match_expressions: tuple[NodeSelectorRequirement, ...] = ()  # tests of labels
     match_fields: tuple[NodeSelectorRequirement, ...] = ()  # tests of metadata.name
 
@@ -123,44 +123,44 @@ class TemplateNodeSelector(ApiStruct, frozen=True, kw_only=True):
 
 
 class ResourceSliceTemplateSpec(ApiStruct, frozen=True, kw_only=True):
-    """What a driver will publish. Without a selector the devices are the host's alone."""
+    """What a driver will publish. Without a node selector, only the host reaches the devices."""
 
     driver: str = stated("")  # the driver that will publish it
     # the nodes that reach the devices, if there are several
     node_selector: TemplateNodeSelector | None = None
     all_nodes: bool | None = None  # true: every node reaches the devices
     devices: tuple[DeviceTemplate, ...] = ()  # at most 128
-    shared_counters: tuple[CounterSet, ...] = ()  # counters that devices of the driver draw from
-    node_name: Any = None  # refused, as the next two
+    shared_counters: tuple[CounterSet, ...] = ()  # counters that the driver's devices draw from
+    node_name: Any = None  # validation refuses this field and the next two
     pool: Any = None
     per_device_node_selection: Any = None
 
 
 class TemplateMetadata(ApiStruct, frozen=True, kw_only=True):
-    """How bindings refer to a template."""
+    """The name by which bindings refer to a template."""
 
     name: str = stated("")
 
 
 class ResourceSliceTemplate(ApiStruct, frozen=True, kw_only=True):
-    """One slice of those that a driver will publish for a new machine."""
+    """One of the slices that a driver will publish for a new machine."""
 
     metadata: TemplateMetadata = TemplateMetadata()
     spec: ResourceSliceTemplateSpec = stated(ResourceSliceTemplateSpec())
 
 
 class BoundDevice(ApiStruct, frozen=True, kw_only=True):
-    """A device of a template."""
+    """Names a device of a template."""
 
     resource_slice_template: str = stated("")  # the template's name
-    device: str = stated("")  # the device's name in it
+    device: str = stated("")  # the device's name in the template
 
 
 class AttributeBinding(ApiStruct, frozen=True, kw_only=True):
-    """Each of the attributes will have one value on all of the devices, whatever it is."""
+    """For each of these attributes, all of the devices will have the same value, whichever it turns out to be."""
 
-    attributes: tuple[str, ...] = ()  # names with their domains
-    device_selectors: tuple[BoundDevice, ...] = ()  # two or more
+    attributes: tuple[str, ...] = ()  # attribute names with their domains
+    device_selectors: tuple[BoundDevice, ...] = ()  # at least two devices
 
 
 class NodeResourceSliceTemplateSpec(ApiStruct, frozen=True, kw_only=True):
@@ -168,11 +168,11 @@ class NodeResourceSliceTemplateSpec(ApiStruct, frozen=True, kw_only=True):
 
     driver_name: str = stated("")  # the driver that will publish it
     partitionable: PartitionableResources | None = None  # instances and the ways to split them
-    node_name: Any = None  # refused
+    node_name: Any = None  # validation refuses this field
 
 
 class NodeResourceSliceTemplate(ApiStruct, frozen=True, kw_only=True):
-    """One NodeResourceSlice of those that a driver will publish for a new machine."""
+    """One of the NodeResourceSlices that a driver will publish for a new machine."""
 
     metadata: TemplateMetadata = TemplateMetadata()
     spec: NodeResourceSliceTemplateSpec = stated(NodeResourceSliceTemplateSpec())
@@ -182,28 +182,30 @@ class DynamicResources(ApiStruct, frozen=True, kw_only=True):
     """The devices of a machine."""
 
     resource_slice_templates: tuple[ResourceSliceTemplate, ...] = ()  # what drivers will publish
-    # what drivers will publish for claims of v1alpha2
+    # what drivers will publish for claims with semantic parameters (v1alpha2)
     node_resource_slice_templates: tuple[NodeResourceSliceTemplate, ...] = ()
-    attribute_bindings: tuple[AttributeBinding, ...] = ()  # which values will be equal
+    attribute_bindings: tuple[AttributeBinding, ...] = ()  # which attributes will have equal values
 
 
 # --- NodeOverlay ---
 
 
 class NodeOverlaySpec(ApiStruct, frozen=True, kw_only=True):
-    """Which machines it is about, and what to know of them."""
+    """Which machines the overlay describes, and what it says about them."""
 
     requirements: tuple[Requirement, ...] = ()  # tests of the machine's labels; all must hold
-    weight: Int32 | None = None  # the higher one wins; absent: 0
-    price: str | None = None  # in place of the price, per hour
-    price_adjustment: str | None = None  # more or less than the price: +10%, -0.1
-    capacity: dict[str, Quantity] = msgspec.field(default_factory=dict)  # extended resources of the node
-    # devices, in place of what else is known of the drivers
+    # of several overlays that match, the one with the highest weight wins; 0 when absent
+    weight: Int32 | None = None
+    price: str | None = None  # replaces the machine's price per hour
+    price_adjustment: str | None = None  # a change to the machine's price, such as +10% or -0.1
+    # extended resources that the node will have
+    capacity: dict[str, Quantity] = msgspec.field(default_factory=dict)
+    # devices that replace whatever else is known of the same drivers
     dynamic_resources: DynamicResources | None = None
 
 
 class NodeOverlayStatus(ApiStruct, frozen=True, kw_only=True):
-    """Whether it can be applied."""
+    """Whether the overlay can be applied."""
 
     conditions: tuple[Condition, ...] = ()  # ValidationSucceeded, Ready
 
@@ -222,7 +224,7 @@ class NodeOverlay(ApiStruct, frozen=True, kw_only=True):
 
 
 class NodeClassReference(ApiStruct, frozen=True, kw_only=True):
-    """The provider's own settings."""
+    """Points at the provider's own settings."""
 
     group: str = stated("")
     kind: str = stated("")
@@ -230,7 +232,7 @@ class NodeClassReference(ApiStruct, frozen=True, kw_only=True):
 
 
 class NodeClaimTemplateMetadata(ApiStruct, frozen=True, kw_only=True):
-    """What the nodes of a pool carry."""
+    """Labels and annotations for the nodes of a pool."""
 
     labels: dict[str, str] = msgspec.field(default_factory=dict)
     annotations: dict[str, str] = msgspec.field(default_factory=dict)
@@ -240,11 +242,12 @@ class NodeClaimTemplateSpec(ApiStruct, frozen=True, kw_only=True):
     """What the nodes of a pool have in common."""
 
     requirements: tuple[FlexibleRequirement, ...] = ()  # tests of the labels of machines that may be launched
-    taints: tuple[Taint, ...] = ()  # of every node
-    startup_taints: tuple[Taint, ...] = ()  # of new nodes; something takes them away soon
-    node_class_ref: NodeClassReference | None = None  # the provider's settings
-    expire_after: str | None = None  # how old a node gets: 720h, Never
-    termination_grace_period: str | None = None  # how long a node that goes waits for its pods
+    taints: tuple[Taint, ...] = ()  # taints of every node
+    startup_taints: tuple[Taint, ...] = ()  # taints of new nodes, which some component soon removes
+    node_class_ref: NodeClassReference | None = None  # points at the provider's settings
+    expire_after: str | None = None  # the age at which a node is replaced, such as 720h, or Never
+    # how long a node that is going away waits for its pods to end
+    termination_grace_period: str | None = None
 
 
 class NodeClaimTemplate(ApiStruct, frozen=True, kw_only=True):
@@ -258,41 +261,43 @@ class DisruptionBudget(ApiStruct, frozen=True, kw_only=True):
     """How many nodes of a pool may go at a time."""
 
     nodes: str = stated("")  # a number or a percentage
-    reasons: tuple[str, ...] = ()  # Underutilized, Empty, Drifted; none: all
-    schedule: str | None = None  # cron; with duration
-    duration: str | None = None  # for how long after each time of the schedule
+    reasons: tuple[str, ...] = ()  # Underutilized, Empty, Drifted; all reasons when empty
+    schedule: str | None = None  # when the budget applies, as a cron schedule; needs a duration
+    duration: str | None = None  # how long the budget applies after each time of the schedule
 
 
 class Disruption(ApiStruct, frozen=True, kw_only=True):
     """When nodes of a pool may go."""
 
     consolidation_policy: str | None = None  # WhenEmptyOrUnderutilized or WhenEmpty
-    consolidate_after: str | None = None  # how long a node is left alone after a pod came or went
-    budgets: tuple[DisruptionBudget, ...] = ()  # how many may go at a time
+    consolidate_after: str | None = None  # how long to leave a node alone after a pod came or went
+    budgets: tuple[DisruptionBudget, ...] = ()  # how many nodes may go at a time
 
 
 class NodePoolSpec(ApiStruct, frozen=True, kw_only=True):
     """Which machines may be launched, and how many."""
 
     template: NodeClaimTemplate = stated(NodeClaimTemplate())  # what each machine is like
-    limits: dict[str, Quantity] = msgspec.field(default_factory=dict)  # the most of all machines together
-    weight: Int32 | None = None  # the higher one is tried first; absent: 0
+    # upper limits for all of the pool's machines together
+    limits: dict[str, Quantity] = msgspec.field(default_factory=dict)
+    weight: Int32 | None = None  # pools with a higher weight are tried first; 0 when absent
     disruption: Disruption | None = None  # when machines may go
     replicas: Int32 | None = None  # a fixed number of nodes
 
 
 class NodePoolStatus(ApiStruct, frozen=True, kw_only=True):
-    """What the pool has."""
+    """The nodes that the pool has."""
 
     NOT_READ: ClassVar[frozenset[str]] = frozenset({"nodeClassObservedGeneration"})
 
-    resources: dict[str, Quantity] = msgspec.field(default_factory=dict)  # of all its nodes together
-    nodes: Int32 | None = None  # how many there are
+    # capacity of all nodes of the pool together
+    resources: dict[str, Quantity] = msgspec.field(default_factory=dict)
+    nodes: Int32 | None = None  # how many nodes the pool has
     conditions: tuple[Condition, ...] = ()
 
 
 class NodePool(ApiStruct, frozen=True, kw_only=True):
-    """Machines that may be launched for pods that find no room."""
+    """Describes the machines that may be launched for pods that find no room."""
 
     api_version: str = stated(KARPENTER_VERSION)
     kind: str = stated("NodePool")
@@ -302,16 +307,16 @@ class NodePool(ApiStruct, frozen=True, kw_only=True):
 
 
 class ResourceRequirements(ApiStruct, frozen=True, kw_only=True):
-    """What the pods that the machine is for need."""
+    """The total requests of the pods that the machine is meant for."""
 
     requests: dict[str, Quantity] = msgspec.field(default_factory=dict)
 
 
 class NodeClaimSpec(ApiStruct, frozen=True, kw_only=True):
-    """The machine that is asked for. It never changes."""
+    """The requested machine. It never changes."""
 
     requirements: tuple[FlexibleRequirement, ...] = ()  # tests of the machine's labels
-    resources: ResourceRequirements = ResourceRequirements()  # what it must have room for
+    resources: ResourceRequirements = ResourceRequirements()  # what the machine must have room for
     taints: tuple[Taint, ...] = ()
     startup_taints: tuple[Taint, ...] = ()
     node_class_ref: NodeClassReference | None = None
@@ -320,12 +325,12 @@ class NodeClaimSpec(ApiStruct, frozen=True, kw_only=True):
 
 
 class NodeClaimStatus(ApiStruct, frozen=True, kw_only=True):
-    """What became of it."""
+    """What became of the request."""
 
-    node_name: str | None = None  # its node, once that is there
+    node_name: str | None = None  # the machine's node, once it has joined the cluster
     provider_id: str | None = msgspec.field(
         default=None, name="providerID"
-    )  # the machine, once it is launched
+    )  # the provider's id of the machine, once it is launched
     image_id: str | None = msgspec.field(default=None, name="imageID")
     capacity: dict[str, Quantity] = msgspec.field(default_factory=dict)
     allocatable: dict[str, Quantity] = msgspec.field(default_factory=dict)
@@ -334,7 +339,7 @@ class NodeClaimStatus(ApiStruct, frozen=True, kw_only=True):
 
 
 class NodeClaim(ApiStruct, frozen=True, kw_only=True):
-    """One machine that was asked for, from the request to the end of its node."""
+    """One requested machine, from the request to the end of its node."""
 
     api_version: str = stated(KARPENTER_VERSION)
     kind: str = stated("NodeClaim")
@@ -351,29 +356,30 @@ class NodeTemplate(ApiStruct, frozen=True, kw_only=True):
 
     metadata: NodeClaimTemplateMetadata = NodeClaimTemplateMetadata()
     spec: NodeSpec = NodeSpec()  # taints
-    status: NodeStatus = NodeStatus()  # capacity; allocatable, where that is less
+    status: NodeStatus = NodeStatus()  # capacity, and allocatable where that is less
 
 
 class NodeGroupSpec(ApiStruct, frozen=True, kw_only=True):
     """Equal nodes, from ``min`` to ``max`` of them."""
 
-    min: Int32 = stated(0)  # never fewer
-    max: Int32 = stated(0)  # never more
-    template: NodeTemplate = stated(NodeTemplate())  # what each of them looks like
-    price: str | None = None  # of one node, per hour; absent: 0
-    dynamic_resources: DynamicResources | None = None  # the devices of each
+    min: Int32 = stated(0)  # the least number of nodes
+    max: Int32 = stated(0)  # the greatest number of nodes
+    template: NodeTemplate = stated(NodeTemplate())  # what each node looks like
+    price: str | None = None  # price of one node per hour; 0 when absent
+    dynamic_resources: DynamicResources | None = None  # the devices of each node
 
 
 class NodeGroupStatus(ApiStruct, frozen=True, kw_only=True):
-    """What the group has."""
+    """The nodes that the group has."""
 
-    size: Int32 | None = None  # how many nodes there are, or are on their way
-    target: Int32 | None = None  # how many there should be, for a fleet that makes nodes join by itself
+    size: Int32 | None = None  # how many nodes exist or are on their way
+    # how many nodes there should be, where the provider makes nodes join by itself
+    target: Int32 | None = None
     conditions: tuple[Condition, ...] = ()
 
 
 class NodeGroup(ApiStruct, frozen=True, kw_only=True):
-    """Equal nodes, whose number an autoscaler changes."""
+    """A set of equal nodes whose number an autoscaler changes."""
 
     api_version: str = stated(OWN_VERSION)
     kind: str = stated("NodeGroup")
@@ -386,27 +392,28 @@ class NodeGroup(ApiStruct, frozen=True, kw_only=True):
 
 
 class Offering(ApiStruct, frozen=True, kw_only=True):
-    """Where and how a machine can be had, and for how much."""
+    """Where and in which way a machine is sold, and for how much."""
 
     zone: str = stated("")  # the value of topology.kubernetes.io/zone
     capacity_type: str = stated(ON_DEMAND)  # on-demand, spot or reserved
-    price: str = stated("")  # per hour
-    available: bool = stated(True)  # false: out of stock
+    price: str = stated("")  # price per hour
+    available: bool = stated(True)  # false when out of stock
 
 
 class InstanceTypeSpec(ApiStruct, frozen=True, kw_only=True):
     """A kind of machine."""
 
-    labels: dict[str, str] = msgspec.field(default_factory=dict)  # of its nodes
-    requirements: tuple[Requirement, ...] = ()  # labels of which a node has one of several values
-    capacity: dict[str, Quantity] = msgspec.field(default_factory=dict)  # all that it has
-    overhead: dict[str, Quantity] = msgspec.field(default_factory=dict)  # what pods do not get of it
-    offerings: tuple[Offering, ...] = ()  # where it can be had
-    dynamic_resources: DynamicResources | None = None  # its devices, as far as the provider knows
+    labels: dict[str, str] = msgspec.field(default_factory=dict)  # labels of its nodes
+    requirements: tuple[Requirement, ...] = ()  # labels for which a node has one of several values
+    capacity: dict[str, Quantity] = msgspec.field(default_factory=dict)  # everything that the machine has
+    # the part of the capacity that pods cannot use
+    overhead: dict[str, Quantity] = msgspec.field(default_factory=dict)
+    offerings: tuple[Offering, ...] = ()  # where the machine is sold
+    dynamic_resources: DynamicResources | None = None  # the machine's devices, if the provider knows them
 
 
 class InstanceType(ApiStruct, frozen=True, kw_only=True):
-    """A kind of machine that a provider has."""
+    """A kind of machine that a provider offers."""
 
     api_version: str = stated(OWN_VERSION)
     kind: str = stated("InstanceType")

@@ -1,5 +1,5 @@
 """Groups of pods that are placed together: Kubernetes' PodGroup (scheduling.k8s.io/v1beta1), Volcano's PodGroup and Queue
-(scheduling.volcano.sh/v1beta1), and PodDisruptionBudget (policy/v1), as far as a scheduler reads them.
+(scheduling.volcano.sh/v1beta1), and PodDisruptionBudget (policy/v1). Only the fields that a scheduler reads are here.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ class GangSchedulingPolicy(ApiStruct, frozen=True, kw_only=True):
 
 
 class PodGroupSchedulingPolicy(ApiStruct, frozen=True, kw_only=True):
-    """One of: basic (pods on their own) or gang."""
+    """Exactly one of basic (pods on their own) and gang (all or nothing)."""
 
     gang: GangSchedulingPolicy | None = None
     basic: Any = None
 
 
 class TopologyConstraint(ApiStruct, frozen=True, kw_only=True):
-    """All pods of the group on nodes with one value of a label."""
+    """Puts all pods of the group on nodes with the same value of a label."""
 
     key: str = stated("")
 
 
 class PodGroupSchedulingConstraints(ApiStruct, frozen=True, kw_only=True):
-    """Where the pods of a group must be relative to each other."""
+    """Where the pods of a group must run relative to each other."""
 
     topology: tuple[TopologyConstraint, ...] = ()
 
 
 class DisruptionMode(ApiStruct, frozen=True, kw_only=True):
-    """One of: each pod can be disrupted on its own (single), or all only together. Which of them is set is all that counts."""
+    """Whether each pod can be disrupted on its own (single) or only all together. Only which field is set counts."""
 
     single: Any = None
     all: Any = None
@@ -74,7 +74,7 @@ class PodGroupStatus(ApiStruct, frozen=True, kw_only=True):
 
 
 class PodGroup(ApiStruct, frozen=True, kw_only=True):
-    """Pods that name the group in ``spec.schedulingGroup`` are placed together."""
+    """A group of pods that are placed together. Pods name the group in ``spec.schedulingGroup``."""
 
     api_version: str = stated(SCHEDULING)
     kind: str = stated("PodGroup")
@@ -99,7 +99,7 @@ class VolcanoPodGroupSpec(ApiStruct, frozen=True, kw_only=True):
 
 
 class VolcanoPodGroupStatus(ApiStruct, frozen=True, kw_only=True):
-    """Where the group is: Pending, Inqueue, Running, Unknown or Completed."""
+    """The group's phase: Pending, Inqueue, Running, Unknown or Completed."""
 
     phase: str | None = None
     conditions: tuple[Any, ...] = ()
@@ -109,7 +109,7 @@ class VolcanoPodGroupStatus(ApiStruct, frozen=True, kw_only=True):
 
 
 class VolcanoPodGroup(ApiStruct, frozen=True, kw_only=True):
-    """Pods name the group in the annotation ``scheduling.k8s.io/group-name``."""
+    """A Volcano gang. Pods name the group in the annotation ``scheduling.k8s.io/group-name``."""
 
     api_version: str = stated(VOLCANO)
     kind: str = stated("PodGroup")
@@ -119,14 +119,14 @@ class VolcanoPodGroup(ApiStruct, frozen=True, kw_only=True):
 
 
 class DeviceQuota(ApiStruct, frozen=True, kw_only=True):
-    """How many devices of a class, and how much of their capacity."""
+    """How many devices of a class a queue may use, and how much of their capacity."""
 
-    count: Int64 | None = None  # absent: any number
+    count: Int64 | None = None  # any number when absent
     capacity: dict[str, Quantity] = msgspec.field(default_factory=dict)
 
 
 class DeviceQuotas(ApiStruct, frozen=True, kw_only=True):
-    """Quotas by the name of the device class."""
+    """Device quotas by the name of the device class."""
 
     capability: dict[str, DeviceQuota] = msgspec.field(default_factory=dict)
     deserved: dict[str, DeviceQuota] = msgspec.field(default_factory=dict)
@@ -134,7 +134,7 @@ class DeviceQuotas(ApiStruct, frozen=True, kw_only=True):
 
 
 class QueueGuarantee(ApiStruct, frozen=True, kw_only=True):
-    """What is kept for a queue, even while it does not use it."""
+    """Resources that stay reserved for a queue even while it does not use them."""
 
     resource: dict[str, Quantity] = msgspec.field(default_factory=dict)
 
@@ -145,18 +145,22 @@ class QueueSpec(ApiStruct, frozen=True, kw_only=True):
 
     NOT_READ: ClassVar[frozenset[str]] = frozenset({"affinity", "extendClusters", "type", "dequeueStrategy"})
 
-    weight: Int64 | None = None  # relative to the other queues; 1 when absent
-    capability: dict[str, Quantity] = msgspec.field(default_factory=dict)  # never more than this
-    deserved: dict[str, Quantity] = msgspec.field(default_factory=dict)  # what others may not reclaim
-    dra: DeviceQuotas | None = None  # the same for devices, in Volcano's own words
+    weight: Int64 | None = None  # the queue's share relative to other queues; 1 when absent
+    capability: dict[str, Quantity] = msgspec.field(default_factory=dict)  # the most that the queue may use
+    # the amount that other queues may not reclaim
+    deserved: dict[str, Quantity] = msgspec.field(default_factory=dict)
+    dra: DeviceQuotas | None = None  # the same limits for devices, in Volcano's own form
     guarantee: QueueGuarantee = QueueGuarantee()
-    parent: str | None = None  # the queue that this one is part of; ``root`` is the same as none
-    reclaimable: bool | None = None  # absent: true
+    parent: str | None = None  # the queue that contains this one; ``root`` means the same as absent
+    reclaimable: bool | None = None  # true when absent
     priority: Int64 | None = None
 
 
 class QueueStatus(ApiStruct, frozen=True, kw_only=True):
-    """Open, Closing or Closed; how many groups are in which phase, and what their pods take. The scheduler writes it."""
+    """Whether the queue is Open, Closing or Closed, how many groups are in each phase, and what their pods use.
+
+    The scheduler writes it.
+    """
 
     NOT_READ: ClassVar[frozenset[str]] = frozenset({"reservation"})
 
@@ -170,7 +174,7 @@ class QueueStatus(ApiStruct, frozen=True, kw_only=True):
 
 
 class Queue(ApiStruct, frozen=True, kw_only=True):
-    """Groups of one tenant, with a share of the cluster. Cluster-scoped."""
+    """The pod groups of one tenant, with a share of the cluster. Queues are cluster-scoped."""
 
     api_version: str = stated(VOLCANO)
     kind: str = stated("Queue")
@@ -183,7 +187,7 @@ class Queue(ApiStruct, frozen=True, kw_only=True):
 
 
 class PodDisruptionBudgetSpec(ApiStruct, frozen=True, kw_only=True):
-    """Which pods the budget is about."""
+    """Which pods the budget covers, and how many of them must stay."""
 
     NOT_READ: ClassVar[frozenset[str]] = frozenset(
         {"minAvailable", "maxUnavailable", "unhealthyPodEvictionPolicy"}
@@ -193,18 +197,19 @@ class PodDisruptionBudgetSpec(ApiStruct, frozen=True, kw_only=True):
 
 
 class PodDisruptionBudgetStatus(ApiStruct, frozen=True, kw_only=True):
-    """How many of the pods may go now."""
+    """How many of the pods may be disrupted now."""
 
     NOT_READ: ClassVar[frozenset[str]] = frozenset(
         {"conditions", "currentHealthy", "desiredHealthy", "expectedPods", "observedGeneration"}
     )
 
     disruptions_allowed: Int64 = stated(0)
-    disrupted_pods: dict[str, Any] = msgspec.field(default_factory=dict)  # evicted, but not gone yet
+    # pods that are evicted but not gone yet
+    disrupted_pods: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
 class PodDisruptionBudget(ApiStruct, frozen=True, kw_only=True):
-    """How many pods of a kind may be away at a time."""
+    """Limits how many pods of an application may be away at a time."""
 
     api_version: str = stated(POLICY)
     kind: str = stated("PodDisruptionBudget")
@@ -217,7 +222,7 @@ class PodDisruptionBudget(ApiStruct, frozen=True, kw_only=True):
 
 
 class PriorityClass(ApiStruct, frozen=True, kw_only=True):
-    """A name for a priority. A pod that names one that does not exist is refused by the server."""
+    """A name for a priority. The server refuses a pod that names a class that does not exist."""
 
     NOT_READ: ClassVar[frozenset[str]] = frozenset({"description", "preemptionPolicy"})
 
@@ -226,4 +231,4 @@ class PriorityClass(ApiStruct, frozen=True, kw_only=True):
     metadata: ObjectMeta = ObjectMeta()
     value: Int64 = stated(0)
     global_default: bool | None = None
-    """Pods that name no class get this one."""
+    """True: pods that name no class get this one."""

@@ -1,9 +1,9 @@
 """JSON to API structs and back.
 
-The fast path is msgspec's typed decoder, one per type. Only what it refuses is walked again, against the
-type's shape, for one of two ends: it holds ``null`` where Kubernetes reads "absent", and is accepted after all;
-or it is wrong, and the error names the field as a user would. Quantities come in as strings or numbers and go
-out as strings in the form they came in.
+The fast path is msgspec's typed decoder, one per type. Input that it refuses is walked again, against the type's
+shape. Either it holds ``null`` where Kubernetes reads "absent", and is accepted after all; or it is wrong, and the
+error names the field as a user would. Quantities arrive as strings or numbers and leave as strings in the form in
+which they arrived.
 
 Errors of this package, apart from those of single values (quantities, versions)::
 
@@ -24,17 +24,19 @@ from allotment.api.nesting import MAX_DEPTH, too_deep
 from allotment.api.quantity import Quantity
 from allotment.api.schema.shape import Misfit, shape_of
 
+__all__ = ["ApiError", "DecodeError", "decode", "encode", "to_builtins"]
+
 MAX_SIZE = 64 * 1024 * 1024
-"""Bytes of JSON, or characters of a manifest, that we look at."""
+"""The most bytes of JSON, or characters of a manifest, that we read."""
 
 MAX_UNKNOWN = 100
-"""Unknown fields reported for one object; a document of nothing else must not cost more."""
+"""The most unknown fields reported for one object: it bounds the cost of a document that consists of them."""
 
 T = TypeVar("T", bound=ApiStruct)
 
 
 class ApiError(ValueError):
-    """Something from outside is not what the API allows."""
+    """Input from outside is not what the API allows."""
 
 
 class DecodeError(ApiError):
@@ -52,8 +54,8 @@ class DecodeError(ApiError):
 def decode(kind: type[T], data: bytes | Mapping[str, Any]) -> T:
     """The typed view of one object, given as JSON or as plain values.
 
-    Fields that the type does not have are ignored (:func:`unknown_fields` finds them). Required fields may be
-    missing: that is for validation to judge. Raises :class:`DecodeError`.
+    Decoding ignores fields that the type does not have (:func:`unknown_fields` finds them). Required fields may be
+    missing: validation judges that. Raises :class:`DecodeError`.
     """
     try:
         if isinstance(data, bytes):
@@ -71,8 +73,11 @@ def decode(kind: type[T], data: bytes | Mapping[str, Any]) -> T:
 
 
 def decode_event(kind: type[T], line: bytes) -> tuple[str, T] | None:
-    """The type and the object of an event that a watch sends, read at one go. None unless all is as it should be: of
-    another event (a bookmark, an error) or one whose object :func:`decode` is to judge, the parts are read one by one."""
+    """The type and the object of an event that a watch sends, read in one step.
+
+    None for any other event: a bookmark, an error, or one whose object needs :func:`decode` to judge it. The caller
+    then reads the parts one by one.
+    """
     if len(line) > MAX_SIZE or too_deep(line):
         return None
     try:
@@ -93,7 +98,7 @@ def to_builtins(obj: ApiStruct) -> dict[str, Any]:
 
 
 def unknown_fields(kind: type[ApiStruct], data: Mapping[str, Any]) -> list[str]:
-    """Paths of fields in ``data`` that the API does not have, with a guess at what was meant.
+    """Paths of fields in ``data`` that the API does not have, each with a guess at the intended name.
 
     For example ``spec.devices.requests[0].exactly.cuont (did you mean count?)``. At most
     ``MAX_UNKNOWN`` of them.
@@ -110,7 +115,7 @@ def _decode_leniently(kind: type[T], data: bytes | Mapping[str, Any]) -> T:
         return msgspec.convert(shape_of(kind).conform(plain, ""), kind, dec_hook=_dec_hook)
     except Misfit as exc:
         raise DecodeError(exc.path.removeprefix("."), exc.message) from exc
-    except msgspec.DecodeError as exc:  # broken further on than the typed decoder had come
+    except msgspec.DecodeError as exc:  # the JSON is broken beyond the point where the typed decoder stopped
         raise _not_json(exc) from exc
     except RecursionError as exc:
         raise _too_deep() from exc
@@ -124,7 +129,8 @@ def _check_bounds(data: bytes) -> None:
 
 
 def _not_json(exc: msgspec.DecodeError) -> DecodeError:
-    reason, _, _ = str(exc).partition(" - at ")  # the place is told without map keys: no help
+    # msgspec reports the place without map keys, which does not help
+    reason, _, _ = str(exc).partition(" - at ")
     return DecodeError("", f"is not valid JSON: {reason}")
 
 
@@ -145,7 +151,7 @@ def _enc_hook(value: Any) -> Any:
 
 
 def _lossless(quantity: Quantity) -> str:
-    """The canonical form, unless it stands for another amount: Kubernetes writes ``1000E`` as ``1``."""
+    """The canonical form, unless that would be a different amount: Kubernetes writes ``1000E`` as ``1``."""
     text = str(quantity)
     return text if Quantity.parse(text) == quantity else f"{quantity.nanos // 10**9}"
 

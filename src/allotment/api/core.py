@@ -1,7 +1,7 @@
 """The parts of core/v1 that scheduling reads: nodes, pods, namespaces, and the selectors on them.
 
-These are views: a pod's probes or the content of its volumes are of no interest here and stay in the stored JSON. Such fields
-are listed in ``NOT_READ``, so that a field which is in neither list is truly unknown.
+These are views: a pod's probes or the content of its volumes do not matter here and stay in the stored JSON.
+``NOT_READ`` lists such fields, so that a field that appears in neither place is truly unknown.
 """
 
 from typing import ClassVar
@@ -51,19 +51,19 @@ class Toleration(ApiStruct, frozen=True, kw_only=True):
     key: str | None = None
     operator: str | None = None  # Exists, Equal (when absent), Lt or Gt
     value: str | None = None
-    effect: str | None = None  # absent: every effect
+    effect: str | None = None  # every effect when absent
     toleration_seconds: Int64 | None = None
 
 
 class PreferredSchedulingTerm(ApiStruct, frozen=True, kw_only=True):
-    """A wish for nodes of a kind, weighing 1 to 100."""
+    """A preference for certain nodes, with a weight from 1 to 100."""
 
     weight: Int64 = stated(0)
     preference: NodeSelectorTerm = stated(NodeSelectorTerm())
 
 
 class NodeAffinity(ApiStruct, frozen=True, kw_only=True):
-    """Which nodes a pod must be on, and which it would like."""
+    """Which nodes a pod must run on, and which it prefers."""
 
     required: NodeSelector | None = msgspec.field(
         default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
@@ -74,7 +74,7 @@ class NodeAffinity(ApiStruct, frozen=True, kw_only=True):
 
 
 class PodAffinityTerm(ApiStruct, frozen=True, kw_only=True):
-    """Pods near (or far from) which a pod wants to be; nearness is an equal value of ``topology_key``."""
+    """Pods that a pod wants to be near to (or far from). Near means an equal value of the node label ``topology_key``."""
 
     label_selector: LabelSelector | None = None
     namespaces: tuple[str, ...] = ()
@@ -85,14 +85,14 @@ class PodAffinityTerm(ApiStruct, frozen=True, kw_only=True):
 
 
 class WeightedPodAffinityTerm(ApiStruct, frozen=True, kw_only=True):
-    """A wish to be near (or far from) some pods, weighing 1 to 100."""
+    """A preference to be near to (or far from) some pods, with a weight from 1 to 100."""
 
     weight: Int64 = stated(0)
     pod_affinity_term: PodAffinityTerm = stated(PodAffinityTerm())
 
 
 class PodAffinity(ApiStruct, frozen=True, kw_only=True):
-    """Being near other pods. Anti-affinity has the same form with the opposite sense."""
+    """Rules for being near other pods. Anti-affinity has the same form and the opposite meaning."""
 
     required: tuple[PodAffinityTerm, ...] = msgspec.field(
         default=(), name="requiredDuringSchedulingIgnoredDuringExecution"
@@ -103,7 +103,7 @@ class PodAffinity(ApiStruct, frozen=True, kw_only=True):
 
 
 class Affinity(ApiStruct, frozen=True, kw_only=True):
-    """Where a pod must or would like to run, by node and by neighbour."""
+    """Where a pod must or prefers to run, by node and by neighbouring pods."""
 
     node_affinity: NodeAffinity | None = None
     pod_affinity: PodAffinity | None = None
@@ -145,13 +145,13 @@ class NodeSpec(ApiStruct, frozen=True, kw_only=True):
         {"configSource", "externalID", "podCIDR", "podCIDRs", "podPreemptionPolicy"}
     )
 
-    unschedulable: bool | None = None  # cordoned
+    unschedulable: bool | None = None  # true: the node is cordoned and takes no new pods
     taints: tuple[Taint, ...] = ()
     provider_id: str | None = msgspec.field(default=None, name="providerID")
 
 
 class NodeCondition(ApiStruct, frozen=True, kw_only=True):
-    """One observed fact about a node, such as Ready."""
+    """One observed fact about a node, such as whether it is Ready."""
 
     type: str = stated("")
     status: str = stated("")
@@ -187,11 +187,11 @@ class NodeStatus(ApiStruct, frozen=True, kw_only=True):
     capacity: dict[str, Quantity] = msgspec.field(default_factory=dict)
     allocatable: dict[str, Quantity] = msgspec.field(
         default_factory=dict
-    )  # capacity less what the node keeps for itself
+    )  # capacity minus what the node keeps for itself
     phase: str | None = None
     conditions: tuple[NodeCondition, ...] = ()
     addresses: tuple[NodeAddress, ...] = ()
-    declared_features: tuple[str, ...] = ()  # features the kubelet has and pods may need
+    declared_features: tuple[str, ...] = ()  # features that the kubelet supports and pods may need
 
 
 class Node(ApiStruct, frozen=True, kw_only=True):
@@ -208,7 +208,7 @@ class Node(ApiStruct, frozen=True, kw_only=True):
 
 
 class ContainerPort(ApiStruct, frozen=True, kw_only=True):
-    """A port a container listens on; with a host port, no two such pods fit on one node."""
+    """A port that a container listens on. Two pods with the same host port do not fit on one node."""
 
     name: str | None = None
     container_port: Int64 = stated(0)
@@ -220,12 +220,13 @@ class ContainerPort(ApiStruct, frozen=True, kw_only=True):
 class ContainerClaim(ApiStruct, frozen=True, kw_only=True):
     """A container's use of one of its pod's resource claims (core/v1 calls it ResourceClaim too)."""
 
-    name: str = stated("")  # of an entry in the pod's resourceClaims
-    request: str | None = None  # absent: everything the claim got
+    name: str = stated("")  # the name of an entry in the pod's resourceClaims
+    # the request whose devices the container gets; all devices of the claim when absent
+    request: str | None = None
 
 
 class ResourceRequirements(ApiStruct, frozen=True, kw_only=True):
-    """What a container asks for at least, may use at most, and which claims it sees."""
+    """The least that a container needs, the most that it may use, and the claims whose devices it gets."""
 
     limits: dict[str, Quantity] = msgspec.field(default_factory=dict)
     requests: dict[str, Quantity] = msgspec.field(default_factory=dict)
@@ -233,7 +234,7 @@ class ResourceRequirements(ApiStruct, frozen=True, kw_only=True):
 
 
 class ContainerRestartRule(ApiStruct, frozen=True, kw_only=True):
-    """What happens when a container ends in a certain way."""
+    """What to do when a container ends in a certain way."""
 
     NOT_READ: ClassVar[frozenset[str]] = frozenset({"exitCodes"})
 
@@ -241,7 +242,7 @@ class ContainerRestartRule(ApiStruct, frozen=True, kw_only=True):
 
 
 class VolumeMount(ApiStruct, frozen=True, kw_only=True):
-    """Where a container sees a volume; read for what not every node can do."""
+    """Where a container sees a volume. Only the parts that not every node supports are read."""
 
     NOT_READ: ClassVar[frozenset[str]] = frozenset(
         {
@@ -288,13 +289,13 @@ class Container(ApiStruct, frozen=True, kw_only=True):
     image: str | None = None
     ports: tuple[ContainerPort, ...] = ()
     resources: ResourceRequirements = ResourceRequirements()
-    restart_policy: str | None = None  # Always on an init container makes it a sidecar
+    restart_policy: str | None = None  # on an init container, Always makes it a sidecar
     restart_policy_rules: tuple[ContainerRestartRule, ...] = ()
     volume_mounts: tuple[VolumeMount, ...] = ()
 
 
 class PodResourceClaim(ApiStruct, frozen=True, kw_only=True):
-    """A claim that the pod needs: an existing one, or one to be made from a template for this pod alone."""
+    """A claim that the pod needs: an existing one, or one made from a template for this pod alone."""
 
     name: str = stated("")
     resource_claim_name: str | None = None
@@ -344,10 +345,10 @@ class PodSpec(ApiStruct, frozen=True, kw_only=True):
 
     init_containers: tuple[Container, ...] = ()
     containers: tuple[Container, ...] = ()
-    resources: ResourceRequirements | None = None  # for the pod as a whole
+    resources: ResourceRequirements | None = None  # requests and limits of the pod as a whole
     overhead: dict[str, Quantity] = msgspec.field(
         default_factory=dict
-    )  # what the runtime itself needs, on top of the containers
+    )  # what the container runtime needs on top of the containers
     resource_claims: tuple[PodResourceClaim, ...] = ()
     node_name: str | None = None
     node_selector: dict[str, str] = msgspec.field(default_factory=dict)
@@ -363,13 +364,13 @@ class PodSpec(ApiStruct, frozen=True, kw_only=True):
     runtime_class_name: str | None = None
     restart_policy: str | None = None
     host_network: bool | None = None
-    host_users: bool | None = None  # false: in a user namespace of its own
+    host_users: bool | None = None  # false: the pod runs in its own user namespace
     volumes: tuple[Volume, ...] = ()
     termination_grace_period_seconds: Int64 | None = None
 
 
 class PodCondition(ApiStruct, frozen=True, kw_only=True):
-    """One observed fact about a pod, such as PodScheduled."""
+    """One observed fact about a pod, such as whether it is scheduled."""
 
     type: str = stated("")
     status: str = stated("")
@@ -381,14 +382,14 @@ class PodCondition(ApiStruct, frozen=True, kw_only=True):
 
 
 class PodResourceClaimStatus(ApiStruct, frozen=True, kw_only=True):
-    """Which claim was made for an entry of the pod's resourceClaims; no claim name: none was needed."""
+    """Which claim was made for an entry of the pod's resourceClaims. Without a claim name, none was needed."""
 
     name: str = stated("")
     resource_claim_name: str | None = None
 
 
 class ContainerExtendedResourceRequest(ApiStruct, frozen=True, kw_only=True):
-    """Which request of the special claim serves a container's extended resource."""
+    """Which request of the scheduler's claim serves a container's extended resource."""
 
     container_name: str = stated("")
     resource_name: str = stated("")
@@ -403,14 +404,14 @@ class PodExtendedResourceClaimStatus(ApiStruct, frozen=True, kw_only=True):
 
 
 class NodeAllocatableMappedResources(ApiStruct, frozen=True, kw_only=True):
-    """How much of a node resource (cpu, memory, …) the claim's devices stand for."""
+    """How much of a node resource (cpu, memory, …) the claim's devices represent."""
 
     name: str = stated("")
     quantity: Quantity | None = None
 
 
 class NodeAllocatableOverheadResources(ApiStruct, frozen=True, kw_only=True):
-    """How much of a node resource the use of the claim's devices costs beside them."""
+    """How much of a node resource using the claim's devices costs in addition."""
 
     name: str = stated("")
     per_pod: Quantity | None = None
@@ -418,7 +419,7 @@ class NodeAllocatableOverheadResources(ApiStruct, frozen=True, kw_only=True):
 
 
 class NodeAllocatableResourceClaimStatus(ApiStruct, frozen=True, kw_only=True):
-    """What one claim of the pod takes from the node's allocatable resources; written by the scheduler."""
+    """What one claim of the pod takes from the node's allocatable resources. The scheduler writes it."""
 
     resource_claim_name: str = stated("")
     containers: tuple[str, ...] = ()
@@ -451,7 +452,7 @@ class PodStatus(ApiStruct, frozen=True, kw_only=True):
     observed_generation: Int64 | None = None
     reason: str | None = None
     message: str | None = None
-    nominated_node_name: str | None = None  # where the scheduler means to put it once there is room
+    nominated_node_name: str | None = None  # the node that the scheduler intends for the pod once it has room
     host_ip: str | None = msgspec.field(default=None, name="hostIP")
     pod_ip: str | None = msgspec.field(default=None, name="podIP")
     pod_ips: tuple[PodIP, ...] = msgspec.field(default=(), name="podIPs")
@@ -478,7 +479,7 @@ class Pod(ApiStruct, frozen=True, kw_only=True):
 
 
 class NamespaceSpec(ApiStruct, frozen=True, kw_only=True):
-    """What must be done before the namespace may vanish."""
+    """What must happen before the namespace may vanish."""
 
     finalizers: tuple[str, ...] = ()
 
@@ -501,7 +502,7 @@ class NamespaceStatus(ApiStruct, frozen=True, kw_only=True):
 
 
 class Namespace(ApiStruct, frozen=True, kw_only=True):
-    """A space of names. Its labels decide, among others, whether admin access is allowed in it."""
+    """A scope for names. Its labels decide, among other things, whether claims in it may use admin access."""
 
     api_version: str = stated("v1")
     kind: str = stated("Namespace")
@@ -528,7 +529,7 @@ class ScopeSelector(ApiStruct, frozen=True, kw_only=True):
 
 
 class ResourceQuotaSpec(ApiStruct, frozen=True, kw_only=True):
-    """The most that a namespace may have. A quota with scopes counts pods only."""
+    """The most that a namespace may use. A quota with scopes counts only pods."""
 
     hard: dict[str, Quantity] = msgspec.field(default_factory=dict)
     scopes: tuple[str, ...] = ()
@@ -536,9 +537,9 @@ class ResourceQuotaSpec(ApiStruct, frozen=True, kw_only=True):
 
 
 class ResourceQuota(ApiStruct, frozen=True, kw_only=True):
-    """What a namespace may have at most, by names such as ``gpu.deviceclass.resource.k8s.io/devices``."""
+    """Limits what a namespace may use, by names such as ``gpu.deviceclass.resource.k8s.io/devices``."""
 
-    NOT_READ: ClassVar[frozenset[str]] = frozenset({"status"})  # what is used is counted
+    NOT_READ: ClassVar[frozenset[str]] = frozenset({"status"})  # we count what is used ourselves
 
     api_version: str = stated("v1")
     kind: str = stated("ResourceQuota")

@@ -1,8 +1,8 @@
-"""Times that come again, as cron writes them: ``minute hour day month weekday``, in UTC; and how long something lasts.
+"""Recurring times, as cron writes them: ``minute hour day month weekday``, in UTC; and durations.
 
-Read is what Kubernetes' CronJob and Karpenter's budgets read: ``*`` or ``?``, numbers, names of months and weekdays, ranges, lists and
-steps, and ``@hourly`` and the like. Where both a day and a weekday are given, either is enough; where one of them is open, the other
-decides, as in every cron. Time zones are refused.
+The syntax is that of Kubernetes' CronJob and Karpenter's budgets: ``*`` or ``?``, numbers, names of months and weekdays,
+ranges, lists and steps, and ``@hourly`` and the like. If both a day and a weekday are given, either is enough; if one
+of them is open, the other decides, as in every cron. Time zones are refused.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MACROS: Final = {
     "@hourly": "0 * * * *",
 }
 _PART: Final = re.compile(r"(?:(?P<all>[*?])|(?P<low>\w{1,3})(?:-(?P<high>\w{1,3}))?)(?:/(?P<step>\d{1,2}))?")
-_FAR: Final = 5 * 366  # days; what has not come by then never does (31 February)
+_FAR: Final = 5 * 366  # days; a time that has not come by then never will (31 February)
 
 
 _UNITS: Final = {"h": 3600, "m": 60, "s": 1}
@@ -41,7 +41,7 @@ _DURATION: Final = re.compile(r"(?:[0-9]{1,9}[hms]){1,9}")
 
 
 def seconds(text: str) -> int | None:
-    """``1h30m`` in seconds, at most five years; None for what is not a duration."""
+    """``1h30m`` in seconds, at most five years; None if the text is not a duration."""
     if _DURATION.fullmatch(text) is None:
         return None
     parts = re.findall(r"([0-9]+)([hms])", text)
@@ -54,14 +54,14 @@ class CronError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Made by ``Schedule.parse``."""
+    """A set of recurring times. ``Schedule.parse`` makes one."""
 
     minutes: frozenset[int]
     hours: frozenset[int]
     days: frozenset[int]
     months: frozenset[int]
     weekdays: frozenset[int]
-    either: bool  # a day that is one of ``days`` or of ``weekdays`` will do
+    either: bool  # true: a day in either ``days`` or ``weekdays`` is enough
 
     @classmethod
     def parse(cls, text: str) -> Schedule:
@@ -71,7 +71,7 @@ class Schedule:
         return _parse(text)
 
     def last(self, now: datetime, within: timedelta) -> datetime | None:
-        """The latest time of the schedule that is not after ``now``, if that is less than ``within`` ago."""
+        """The latest time of the schedule that is not after ``now``, if it is less than ``within`` ago."""
         now = now.astimezone(UTC)
         for ago in range(min(within.days + 2, _FAR)):
             day = now.date() - timedelta(days=ago)

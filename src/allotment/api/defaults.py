@@ -1,137 +1,135 @@
-"""What Kubernetes fills in when a user leaves it out: pure functions from an object to the complete object.
+"""What Kubernetes fills in when a user leaves it out, each default once, for typed objects and for plain JSON.
 
-Only the kinds below have defaults. An object that is complete already comes back as the same object. The time
-at which a taint was added comes in as an argument, an RFC 3339 string in whole seconds, as nothing here reads a clock.
+A table says where the defaults of each kind are, and two functions walk it. ``with_defaults`` returns a typed object
+complete, the same one if it is complete already. ``fill_in`` completes plain JSON in place, as an API server does before it
+validates: a server must not lose fields that the types do not know, so it cannot go by way of them. Plain input may be of
+any shape; what is not what it should be is left alone, for validation to report.
+
+Only the kinds below have defaults. The time at which a taint was added comes in as an argument, an RFC 3339 string in
+whole seconds, as nothing here reads a clock.
 """
 
-from collections.abc import Callable
+from __future__ import annotations
+
+from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
 
 from allotment.api import semantic
-from allotment.api.meta import ApiStruct
-from allotment.api.resource import (
-    Device,
-    DeviceClaim,
-    DeviceRequest,
-    DeviceRequestAllocationResult,
-    DeviceSubRequest,
-    DeviceTaint,
-    DeviceTaintRule,
-    DeviceToleration,
-    ExactDeviceRequest,
-    ResourceClaim,
-    ResourceClaimTemplate,
-    ResourceSlice,
-)
+from allotment.api.resource import DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 
+Obj = dict[str, Any]
 T = TypeVar("T")
-S = TypeVar("S", bound=ApiStruct)
-Wish = TypeVar("Wish", ExactDeviceRequest, DeviceSubRequest)
+
+_NOW: Final = "now"
+
+
+@dataclass(frozen=True, slots=True)
+class _Default:
+    """The value of a field that is absent or empty; with ``among``, only where another field has a certain value."""
+
+    field: str
+    value: str | int
+    among: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Defaults:
+    """Those of an object: of its own fields, then of the objects below it. Fields are named as in JSON."""
+
+    own: tuple[_Default, ...] = ()
+    objects: tuple[tuple[str, Defaults], ...] = ()
+    lists: tuple[tuple[str, Defaults], ...] = ()
+
+
+def _at(path: str, below: Defaults) -> Defaults:
+    """Those of an object at a path."""
+    for name in reversed(path.split(".")):
+        below = Defaults(objects=((name, below),))
+    return below
+
+
+_TOLERATION = Defaults((_Default("operator", "Equal"),))
+_TAINT = Defaults((_Default("timeAdded", _NOW),))
+_WISH = Defaults(
+    (
+        _Default("allocationMode", "ExactCount"),
+        # Kubernetes cannot tell a count of 0 from an absent one.
+        _Default("count", 1, among=("allocationMode", "ExactCount")),
+    ),
+    lists=(("tolerations", _TOLERATION),),
+)
+_REQUEST = Defaults(objects=(("exactly", _WISH),), lists=(("firstAvailable", _WISH),))
+_REQUESTS = Defaults(lists=(("requests", _REQUEST),))
+_RESULT = Defaults(lists=(("tolerations", _TOLERATION),))
+_DEVICE = Defaults(lists=(("taints", _TAINT),))
+_SEMANTIC = Defaults((_Default("allocationMode", "WaitForFirstConsumer"),))
+
+CLAIM_STATUS: Final = _at("status.allocation.devices", Defaults(lists=(("results", _RESULT),)))
+CLAIM: Final = Defaults(objects=(*_at("spec.devices", _REQUESTS).objects, *CLAIM_STATUS.objects))
+TEMPLATE: Final = _at("spec.spec.devices", _REQUESTS)
+SLICE: Final = _at("spec", Defaults(lists=(("devices", _DEVICE),)))
+TAINT_RULE: Final = _at("spec.taint", _TAINT)
+
+_OF_TYPES: Final[dict[type, Defaults]] = {
+    ResourceClaim: CLAIM,
+    ResourceClaimTemplate: TEMPLATE,
+    ResourceSlice: SLICE,
+    DeviceTaintRule: TAINT_RULE,
+    semantic.ResourceClaim: _at("spec", _SEMANTIC),
+    semantic.ResourceClaimTemplate: _at("spec.spec", _SEMANTIC),
+}
+
+
+def fill_in(obj: Obj, defaults: Defaults, now: str = "") -> None:
+    """Completes plain JSON in place. ``now`` is needed where there are taints."""
+    for each in defaults.own:
+        if each.among is None or obj.get(each.among[0]) == each.among[1]:
+            obj[each.field] = obj.get(each.field) or (now if each.value is _NOW else each.value)
+    for name, below in defaults.objects:
+        part = obj.get(name)
+        if isinstance(part, dict):
+            fill_in(part, below, now)
+    for name, below in defaults.lists:
+        entries = obj.get(name)
+        if isinstance(entries, list):
+            for entry in entries:
+                if isinstance(entry, dict):
+                    fill_in(entry, below, now)
 
 
 def with_defaults(obj: T, *, now: str) -> T:
-    """The object complete, whatever its kind."""
-    complete = _DEFAULTING.get(type(obj))
-    return obj if complete is None else complete(obj, now)
+    """The typed object complete, whatever its kind."""
+    defaults = _OF_TYPES.get(type(obj))
+    return obj if defaults is None else _completed(obj, defaults, now)
 
 
-def default_claim(claim: ResourceClaim) -> ResourceClaim:
-    """Requests: allocationMode ExactCount, count 1, toleration operator Equal, also in the results."""
-    claim = _changed(claim, spec=_changed(claim.spec, devices=_devices(claim.spec.devices)))
-    allocation = claim.status.allocation
-    if allocation is None:
-        return claim
-    results = _mapped(allocation.devices.results, _result)
-    devices = _changed(allocation.devices, results=results)
-    return _changed(claim, status=_changed(claim.status, allocation=_changed(allocation, devices=devices)))
+def _completed(struct: Any, defaults: Defaults, now: str) -> Any:
+    """The struct complete, or itself if it is."""
+    names = {
+        key: name for name, key in zip(struct.__struct_fields__, struct.__struct_encode_fields__, strict=True)
+    }
+    changed: dict[str, Any] = {}
 
+    def change(name: str, value: Any) -> None:
+        if value is not getattr(struct, name):
+            changed[name] = value
 
-def default_template(template: ResourceClaimTemplate) -> ResourceClaimTemplate:
-    """As for the claims that will be made of it."""
-    inner = template.spec.spec
-    spec = _changed(template.spec, spec=_changed(inner, devices=_devices(inner.devices)))
-    return _changed(template, spec=spec)
+    def present(name: str) -> Any:
+        return changed[name] if name in changed else getattr(struct, name)
 
-
-def default_slice(slice_: ResourceSlice, *, now: str) -> ResourceSlice:
-    """Taints: timeAdded."""
-
-    def device(device: Device) -> Device:
-        return _changed(device, taints=_mapped(device.taints, lambda taint: _taint(taint, now)))
-
-    return _changed(slice_, spec=_changed(slice_.spec, devices=_mapped(slice_.spec.devices, device)))
-
-
-def default_taint_rule(rule: DeviceTaintRule, *, now: str) -> DeviceTaintRule:
-    """The taint's timeAdded."""
-    return _changed(rule, spec=_changed(rule.spec, taint=_taint(rule.spec.taint, now)))
-
-
-def default_semantic_claim(claim: semantic.ResourceClaim) -> semantic.ResourceClaim:
-    """allocationMode WaitForFirstConsumer."""
-    return _changed(claim, spec=_semantic_spec(claim.spec))
-
-
-def default_semantic_template(template: semantic.ResourceClaimTemplate) -> semantic.ResourceClaimTemplate:
-    """As for the claims that will be made of it."""
-    return _changed(template, spec=_changed(template.spec, spec=_semantic_spec(template.spec.spec)))
-
-
-def _devices(claim: DeviceClaim) -> DeviceClaim:
-    return _changed(claim, requests=_mapped(claim.requests, _request))
-
-
-def _request(request: DeviceRequest) -> DeviceRequest:
-    exactly = _wish(request.exactly) if request.exactly is not None else None
-    return _changed(request, exactly=exactly, first_available=_mapped(request.first_available, _wish))
-
-
-def _wish(wish: Wish) -> Wish:
-    mode = wish.allocation_mode or "ExactCount"
-    count = wish.count
-    if mode == "ExactCount" and not count:
-        count = 1  # a count of 0 cannot be told from an absent one in Kubernetes
-    tolerations = _mapped(wish.tolerations, _toleration)
-    return _changed(wish, allocation_mode=mode, count=count, tolerations=tolerations)
-
-
-def _result(result: DeviceRequestAllocationResult) -> DeviceRequestAllocationResult:
-    return _changed(result, tolerations=_mapped(result.tolerations, _toleration))
-
-
-def _toleration(toleration: DeviceToleration) -> DeviceToleration:
-    return _changed(toleration, operator=toleration.operator or "Equal")
-
-
-def _taint(taint: DeviceTaint, now: str) -> DeviceTaint:
-    return _changed(taint, time_added=taint.time_added or now)
-
-
-def _semantic_spec(spec: semantic.ResourceClaimSpec) -> semantic.ResourceClaimSpec:
-    return _changed(spec, allocation_mode=spec.allocation_mode or "WaitForFirstConsumer")
-
-
-def _changed(struct: S, **fields: Any) -> S:
-    """The struct with these fields, or itself if it has them already."""
-    changed = {name: value for name, value in fields.items() if getattr(struct, name) is not value}
+    for each in defaults.own:
+        if each.among is None or present(names[each.among[0]]) == each.among[1]:
+            name = names[each.field]
+            change(name, getattr(struct, name) or (now if each.value is _NOW else each.value))
+    for key, below in defaults.objects:
+        part = getattr(struct, names[key])
+        if part is not None:
+            change(names[key], _completed(part, below, now))
+    for key, below in defaults.lists:
+        entries = getattr(struct, names[key])
+        complete = tuple(_completed(entry, below, now) for entry in entries)
+        if any(after is not before for after, before in zip(complete, entries, strict=True)):
+            changed[names[key]] = complete
     return replace(struct, **changed) if changed else struct
-
-
-def _mapped(entries: tuple[T, ...], change: Callable[[T], T]) -> tuple[T, ...]:
-    """The entries, each changed; the same tuple if none was."""
-    changed = tuple(map(change, entries))
-    return (
-        entries if all(after is before for after, before in zip(changed, entries, strict=True)) else changed
-    )
-
-
-_DEFAULTING: Final[dict[type, Callable[[Any, str], Any]]] = {
-    ResourceClaim: lambda obj, now: default_claim(obj),
-    ResourceClaimTemplate: lambda obj, now: default_template(obj),
-    ResourceSlice: lambda obj, now: default_slice(obj, now=now),
-    DeviceTaintRule: lambda obj, now: default_taint_rule(obj, now=now),
-    semantic.ResourceClaim: lambda obj, now: default_semantic_claim(obj),
-    semantic.ResourceClaimTemplate: lambda obj, now: default_semantic_template(obj),
-}

@@ -1,7 +1,7 @@
-"""Where in an object something is wrong, and what: field paths and field errors.
+"""What is wrong in an object, and where: field paths and field errors.
 
-A check makes errors from the path it stands at: ``path.child("count").invalid("must be greater than zero", 0)``.
-Errors are values, collected and shown together; nothing here raises. The kinds bear the names under which a
+A check makes errors from its current path: ``path.child("count").invalid("must be greater than zero", 0)``.
+Errors are values, collected and shown together; nothing here raises. The kinds have the names under which a
 Kubernetes API server reports them, so that a server can pass them on.
 """
 
@@ -13,19 +13,19 @@ from enum import Enum
 from itertools import islice
 
 from allotment.api.text import quoted
-from allotment.api.text import shortened as shortened  # shape imports it from here
+from allotment.api.text import shortened as shortened  # shape imports this name from here
 
 MOST_ERRORS = 1000
-"""Of one object that are looked for. A body can hold a hundred thousand, and each costs as much as a check."""
+"""The most errors collected for one object. A body can hold a hundred thousand, and each costs as much as a check."""
 MOST_CHOICES = 100
-"""Supported values that an error lists."""
+"""The most supported values that an error lists."""
 
 REQUIRED = "is required"
-"""What is said of a required field where there is nothing more to say."""
+"""The message for a missing required field that needs no further explanation."""
 
 
 class Omitted(Enum):
-    """In place of a value that is too large to be told."""
+    """Stands in an error for a value that is too large to show."""
 
     OMITTED = "omitted"
 
@@ -55,14 +55,14 @@ class FieldError:
     kind: ErrorKind
     message: str
     value: object = None
-    choices: tuple[str, ...] = ()  # of NOT_SUPPORTED: what is supported
-    limit: int | None = None  # of TOO_LONG and TOO_MANY
+    choices: tuple[str, ...] = ()  # for NOT_SUPPORTED: the supported values
+    limit: int | None = None  # for TOO_LONG and TOO_MANY: the limit
 
     def __str__(self) -> str:
         return f"{self.path}: {self.message}"
 
 
-_new_path = object.__new__  # checks make many paths and need few: spares them a call each
+_new_path = object.__new__  # checks make many paths and use few of them: this spares a call for each
 
 
 class FieldPath:
@@ -142,5 +142,5 @@ class FieldPath:
 
 
 def collected(errors: Iterable[FieldError]) -> list[FieldError]:
-    """The errors of an object, made only until there are more than anybody corrects at once."""
+    """The errors of an object, computed only until there are more than anybody corrects at once."""
     return list(islice(errors, MOST_ERRORS))

@@ -1,4 +1,4 @@
-"""Which kinds we know: for each apiVersion and kind the type that reads it, its plural and its scope."""
+"""The kinds that we know: for each apiVersion and kind, the type that reads it, its plural and its scope."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ from allotment.api.meta import ApiStruct
 class Kind:
     """A kind in one version of its group.
 
-    ``to_type`` turns a document of this version into the form that ``type`` reads. It is there for versions
-    that we accept but hold in another one; ``type``'s own apiVersion says which.
+    ``to_type`` converts a document of this version into the form that ``type`` reads. Versions that we accept but hold
+    in another version have it; the apiVersion of ``type`` says which one that is.
     """
 
     api_version: str
@@ -51,7 +51,7 @@ def _as_v1(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _as_beta_group(document: dict[str, Any]) -> dict[str, Any]:
-    """What we read of a PodGroup, its alpha versions have too."""
+    """The alpha versions of PodGroup have every field that we read."""
     return renamed(document, batch.SCHEDULING)
 
 
@@ -94,7 +94,7 @@ def _all_kinds() -> list[Kind]:
         (autoscaling.KARPENTER_VERSION, autoscaling.NodePool, "nodepools"),
         (autoscaling.KARPENTER_VERSION, autoscaling.NodeClaim, "nodeclaims"),
         (autoscaling.OWN_VERSION, autoscaling.NodeGroup, "nodegroups"),
-        (autoscaling.OWN_VERSION, autoscaling.InstanceType, "instancetypes"),  # in files only
+        (autoscaling.OWN_VERSION, autoscaling.InstanceType, "instancetypes"),  # only in files
     ]
     for api_version, type_, plural in planning_kinds:
         kinds.append(Kind(api_version, type_.__name__, type_, plural, False))

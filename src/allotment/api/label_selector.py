@@ -1,6 +1,6 @@
-"""Label selectors in the form that objects have: ``matchLabels`` and ``matchExpressions``, as plain JSON.
+"""Label selectors as objects contain them: ``matchLabels`` and ``matchExpressions``, as plain JSON.
 
-No selector matches nothing, an empty one everything.
+An absent selector matches nothing, an empty one everything.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _TESTS = {
 
 
 def selector_of(selector: Mapping[str, Any] | None) -> Selector | None:
-    """What the selector asks for; None if it matches nothing, because it is absent or no valid one."""
+    """The selector's requirements; None if it matches nothing because it is absent or invalid."""
     if selector is None:
         return None
     requirements = [
@@ -37,13 +37,13 @@ def selector_of(selector: Mapping[str, Any] | None) -> Selector | None:
 
 
 def matches(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
-    """Whether an object with these labels is meant."""
+    """Whether the selector matches an object with these labels."""
     wanted = selector_of(selector)
     return wanted is not None and wanted.matches(labels)
 
 
 def told(selector: Mapping[str, Any] | None) -> str:
-    """The selector as a command line would have it, for tables: ``app=web,tier in (a,b)``; ``<none>`` if there is nothing to tell."""
+    """The selector as on a command line, for tables: ``app=web,tier in (a,b)``; ``<none>`` if it is absent or empty."""
     if selector is None:
         return "<none>"
     if selector_of(selector) is None:
@@ -62,7 +62,7 @@ def told(selector: Mapping[str, Any] | None) -> str:
 
 
 def told_labels(labels: Mapping[str, str] | None) -> str:
-    """Labels, or a selector that is only a map of them, in one line."""
+    """Labels, or a selector that is only a map of labels, in one line."""
     return ",".join(f"{key}={value}" for key, value in sorted((labels or {}).items())) or "<none>"
 
 
@@ -90,7 +90,7 @@ def check_label_selector(selector: Mapping[str, Any] | None, path: FieldPath) ->
 
 
 def check_label_map(labels: Mapping[str, str], path: FieldPath) -> Iterator[FieldError]:
-    """Everything that is wrong with labels; errors are of the map, as Kubernetes reports them."""
+    """Everything that is wrong with labels. As in Kubernetes, errors have the path of the whole map."""
     for key, value in labels.items():
         if problem := label_key_problem(key):
             yield path.invalid(problem, key)

@@ -1,4 +1,4 @@
-"""What every Kubernetes object carries around its own content: metadata, conditions, label selectors.
+"""The parts that all Kubernetes objects share: metadata, conditions, label selectors.
 
 All API structs derive from :class:`ApiStruct`. They are frozen views of JSON: attributes in snake_case, JSON
 names in camelCase. The conventions, here and in the sibling modules:
@@ -21,20 +21,20 @@ Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 """Whole numbers as Kubernetes has them: anything larger is refused when it is read."""
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1, extra_json_schema={"format": "int32"})]
 Time = Annotated[str, msgspec.Meta(extra_json_schema={"format": "date-time"})]
-"""Where a schema is made from the struct, it says which of the numbers are of 32 bits, and which texts are times in
-RFC 3339. The server holds objects to their schemas; reading them as structs is as lenient as for other fields."""
+"""These types mark 32-bit numbers and RFC 3339 times in schemas that are made from structs. The server holds objects
+to their schemas; reading them as structs is as lenient as for other fields."""
 
 
 class ApiStruct(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", gc=False):
     """The ancestor of all API structs.
 
-    ``gc=False`` is safe because decoded JSON has no cycles and frozen structs cannot gain one; it keeps
-    hundreds of thousands of devices out of the garbage collector's sight.
+    ``gc=False`` is safe because decoded JSON has no cycles and frozen structs cannot gain one; it spares the garbage
+    collector from tracking hundreds of thousands of devices.
 
-    ``NOT_READ`` names JSON fields that the API has and the struct leaves out, as nothing of ours reads
-    them: they are known, so they are not reported as misspelt, but the typed view does not carry them.
+    ``NOT_READ`` names JSON fields that the API has but the struct omits because none of our code reads them. They are
+    known, so they are not reported as misspelt, but the typed view does not carry them.
 
-    ``SHORT_FORM`` names the JSON field that a bare string in place of the struct stands for, if that is allowed.
+    ``SHORT_FORM``, if set, allows a bare string in place of the struct and names the JSON field that it stands for.
     """
 
     NOT_READ: ClassVar[frozenset[str]] = frozenset()
@@ -42,47 +42,60 @@ class ApiStruct(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, r
 
 
 def stated(value: Any, *, name: str | None = None) -> Any:
-    """A field default that is written out even when nobody changed it. ``value`` must be immutable."""
+    """A field default that is encoded even when nobody changed it. ``value`` must be immutable."""
     return msgspec.field(default_factory=lambda: value, name=name)
 
 
 class OwnerReference(ApiStruct, frozen=True, kw_only=True):
-    """The object that this one belongs to and is garbage-collected with."""
+    """An object that owns this one. When all of its owners are gone, the garbage collector deletes this object."""
 
-    api_version: str = stated("")  # of the owner
-    kind: str = stated("")  # of the owner
-    name: str = stated("")  # of the owner, in the same namespace or without one
-    uid: str = stated("")  # of the owner
+    api_version: str = stated("")  # the API version of the owner
+    kind: str = stated("")  # the kind of the owner
+    name: str = stated("")  # the name of the owner, which is in the same namespace or cluster-scoped
+    uid: str = stated("")  # the uid of the owner
     controller: bool | None = None  # true: the owner manages this object
-    # true: the owner stays until this object is gone, if it is deleted in the foreground
+    # true: if the owner is deleted in the foreground, it stays until this object is gone
     block_owner_deletion: bool | None = None
 
 
 class ObjectMeta(ApiStruct, frozen=True, kw_only=True):
     """Identity and bookkeeping of an object.
 
-    Name, namespace, uid and resource version are never meaningfully empty, so they read as ``""`` when
-    absent instead of ``None``. Of ``managedFields``, which can be most of an object, nothing is read.
+    Name, namespace, uid and resource version are never meaningfully empty, so they read as ``""`` when absent instead
+    of ``None``. ``managedFields``, which can be most of an object, is not read.
     """
 
     NOT_READ = frozenset({"managedFields"})
 
     name: str = ""  # unique within its kind and namespace
-    generate_name: str = ""  # the beginning of a name that the server completes, used if there is no name
-    namespace: str = ""  # where the object lives; empty for kinds without namespaces
-    self_link: str | None = None  # not used any more
+    # a prefix that the server completes to a unique name; used only if no name is given
+    generate_name: str = ""
+    namespace: str = ""  # the namespace of the object; empty for cluster-scoped kinds
+    self_link: str | None = None  # no longer used
     uid: str = ""  # unique in time and space, set by the server
-    resource_version: str = ""  # opaque, set by the server on each write
-    generation: Int64 | None = None  # counts changes of the spec, set by the server
-    creation_timestamp: str | None = None  # set by the server
-    deletion_timestamp: str | None = None  # set: the object is going away once its finalizers are gone
-    deletion_grace_period_seconds: Int64 | None = None  # how long the object may take to go away
-    labels: dict[str, str] = msgspec.field(default_factory=dict)  # for selection
-    # for everything else that tools want to note
+    resource_version: str = ""  # the version of the object, an opaque text that the server sets on each write
+    generation: Int64 | None = None  # the number of changes to the spec, counted by the server
+    creation_timestamp: str | None = None  # when the object was created; set by the server
+    # if set, the object is being deleted and goes away once its finalizers are gone
+    deletion_timestamp: str | None = None
+    deletion_grace_period_seconds: Int64 | None = None  # how many seconds the object may take to go away
+    # short key-value pairs that selectors can match
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+    # any other key-value pairs that tools want to record
     annotations: dict[str, str] = msgspec.field(default_factory=dict)
-    owner_references: tuple[OwnerReference, ...] = ()  # the objects that this one goes away with
-    # what must still happen before the object goes; each is removed by who does it
+    owner_references: tuple[OwnerReference, ...] = ()  # the owners of this object, which goes away with them
+    # tasks to complete before the object goes away; the component that completes one removes its entry
     finalizers: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """``namespace/name``, or just the name where there is no namespace."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+def key_of(obj: Any) -> str:
+    """The key of a typed object, whatever its kind."""
+    return str(obj.metadata.key)
 
 
 class ShardInfo(ApiStruct, frozen=True, kw_only=True):
@@ -92,7 +105,7 @@ class ShardInfo(ApiStruct, frozen=True, kw_only=True):
 
 
 class ListMeta(ApiStruct, frozen=True, kw_only=True):
-    """Bookkeeping of a list: the revision it shows and how to get the rest of it."""
+    """Bookkeeping of a list: the revision that it shows and how to fetch the rest of it."""
 
     resource_version: str = ""
     self_link: str | None = None
@@ -106,23 +119,23 @@ class Condition(ApiStruct, frozen=True, kw_only=True):
 
     type: str = stated("")  # what the fact is about
     status: str = stated("")  # True, False or Unknown
-    observed_generation: Int64 | None = None  # the generation of the object that the fact is about
-    last_transition_time: str | None = stated(None)  # when the status changed
-    reason: str = stated("")  # one word for programs
-    message: str = stated("")  # a sentence for people
+    observed_generation: Int64 | None = None  # the generation of the object for which the status was observed
+    last_transition_time: str | None = stated(None)  # when the status last changed
+    reason: str = stated("")  # one word that programs can read
+    message: str = stated("")  # a sentence that people can read
 
 
 class LabelSelectorRequirement(ApiStruct, frozen=True, kw_only=True):
     """One test of a label: ``operator`` is In, NotIn, Exists or DoesNotExist."""
 
-    key: str = stated("")  # the label
+    key: str = stated("")  # the label to test
     operator: str = stated("")  # In, NotIn, Exists or DoesNotExist
-    values: tuple[str, ...] = ()  # for In and NotIn
+    values: tuple[str, ...] = ()  # the values to compare with, for In and NotIn
 
 
 class LabelSelector(ApiStruct, frozen=True, kw_only=True):
     """All of its tests must hold. An empty selector matches everything; an absent one matches nothing."""
 
-    # labels with the values that they must have
+    # labels and the values that they must have
     match_labels: dict[str, str] = msgspec.field(default_factory=dict)
-    match_expressions: tuple[LabelSelectorRequirement, ...] = ()  # tests of labels
+    match_expressions: tuple[LabelSelectorRequirement, ...] = ()  # further tests of labels

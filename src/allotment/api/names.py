@@ -1,7 +1,7 @@
 """What Kubernetes accepts as a name, by the kind of name.
 
-Each function gets a text and answers with what is wrong with it, as a sentence about the text, or with None.
-Lengths are bytes, as Kubernetes counts them; for text that passes they equal characters.
+Each function takes a text and returns what is wrong with it, as a sentence about the text, or None. Lengths are in
+bytes, as Kubernetes counts them; a text that passes has as many characters.
 """
 
 import re
@@ -57,17 +57,6 @@ def driver_problem(text: str) -> str | None:
     return None
 
 
-def pool_problem(text: str) -> str | None:
-    """For pools: DNS subdomains separated by slashes."""
-    if not text:
-        return "is required"
-    if len(text) > SUBDOMAIN_LENGTH or not all(map(_SUBDOMAIN.fullmatch, text.split("/"))):
-        return _problem(
-            text, f"a pool name: use DNS subdomains separated by '/', at most {SUBDOMAIN_LENGTH} characters"
-        )
-    return None
-
-
 def identifier_problem(text: str) -> str | None:
     """For the last part of attribute and capacity names: a C identifier."""
     if len(text) > IDENTIFIER_LENGTH or not _IDENTIFIER.fullmatch(text):
@@ -88,13 +77,6 @@ def qualified_name_problem(text: str) -> str | None:
     if not domain or not name:
         return _problem(text, "a qualified name: write a domain, '/' and a name")
     return driver_problem(domain) or identifier_problem(name)
-
-
-def fully_qualified_name_problem(text: str) -> str | None:
-    """For attributes in constraints: ``gpu.example.com/model``, where the domain may not be left out."""
-    if "/" not in text:
-        return _problem(text, "a fully qualified name: write the domain too, as in gpu.example.com/model")
-    return qualified_name_problem(text)
 
 
 def label_key_problem(text: str) -> str | None:
@@ -123,7 +105,7 @@ def label_value_problem(text: str) -> str | None:
 
 
 def word_problem(text: str) -> str | None:
-    """For attributes of the partitionable model, which are in any case: ``runtimeVersion``, ``UUID``."""
+    """For attributes of the partitionable model, in upper or lower case: ``runtimeVersion``, ``UUID``."""
     if not text:
         return "is required"
     if len(text) > SUBDOMAIN_LENGTH or not _WORD.fullmatch(text):
@@ -158,7 +140,7 @@ def extended_resource_problem(text: str) -> str | None:
 
 
 def is_node_allocatable(text: str) -> bool:
-    """Whether this is one of the node's own resources, that devices may map to."""
+    """Whether this is one of the node's own resources, to which devices may map."""
     return text in ("cpu", "memory") or text.startswith("hugepages-")
 
 

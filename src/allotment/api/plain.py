@@ -1,4 +1,4 @@
-"""Objects as plain JSON values, for what reads a few fields of kinds of which there is no typed view."""
+"""Reads single fields of objects as plain JSON values, for kinds that have no typed view."""
 
 from __future__ import annotations
 

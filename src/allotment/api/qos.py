@@ -15,7 +15,7 @@ _NOTHING = Quantity.of(0)
 
 
 def qos_class(spec: Mapping[str, Any]) -> str:
-    """The class of a pod with this spec, whose quantities are valid. What the pod asks for as a whole counts first."""
+    """The class of a pod with this spec, whose quantities are valid. Requests of the pod as a whole take precedence."""
     whole = spec.get("resources") or {}
     if any((whole.get(part) or {}).get(name) for part in ("requests", "limits") for name in _COUNTED):
         return _class_of(whole)

@@ -1,7 +1,7 @@
-"""Amounts such as ``8Gi``, ``100m`` or ``5e3``, with Kubernetes' answers to every question about them.
+"""Amounts such as ``8Gi``, ``100m`` or ``5e3``, which behave exactly as in Kubernetes.
 
 A quantity is an exact number of billionths (``nanos``, a Python int), so comparison, sums and hashing are plain
-integer work. Nothing is ever a float. Three more things travel along, because Kubernetes lets them show:
+integer arithmetic without floats. It carries three more things, because they are visible in Kubernetes:
 
 * the *format* it was written in (``5Ki``, ``5k`` or ``5e3``), which decides how a sum is written;
 * the *text* it was parsed from, which stays its canonical form if it needed no tidying (``+5``, ``1.500``, ``80E+6``);
@@ -11,8 +11,8 @@ integer work. Nothing is ever a float. Three more things travel along, because K
 
 Equality and hash go by the number alone: ``1Ki == 1024`` and ``1000m == 1``, whatever the format, text or storage.
 
-Parsing rounds up to whole billionths, and caps amounts with a binary suffix at 2**63 - 1, as Kubernetes does. What
-Kubernetes would take minutes and gigabytes for (``1e999999999``) is an error here: see MAX_TEXT and MAX_DIGITS.
+Parsing rounds up to whole billionths, and caps amounts with a binary suffix at 2**63 - 1, as Kubernetes does. Text
+that would cost Kubernetes minutes and gigabytes (``1e999999999``) is an error here: see MAX_TEXT and MAX_DIGITS.
 """
 
 from __future__ import annotations
@@ -24,15 +24,17 @@ from typing import Any, Final
 
 from allotment.api.text import quoted, trimmed
 
+__all__ = ["Quantity", "QuantityError"]
+
 MAX_TEXT: Final = 1024
-"""Longest text that is parsed. A quantity in use has some twenty characters."""
+"""Length of the longest text that we parse. Real quantities have some twenty characters."""
 
 MAX_DIGITS: Final = 4096
-"""Longest number, counted in billionths, that is held. Python itself refuses to print more than 4300 digits."""
+"""Most digits of an amount in billionths. Python itself refuses to print more than 4300 digits."""
 
 
 class QuantityError(ValueError):
-    """The text is not a quantity, or the amount is beyond what can be held."""
+    """The text is not a quantity, or the amount is too large to hold."""
 
 
 class Format(Enum):
@@ -55,7 +57,7 @@ _BINARY_SUFFIXES: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei
 _DECIMAL_SUFFIX_OF: Final = {exponent: suffix for suffix, exponent in _DECIMAL_SUFFIXES.items()}
 _BINARY_SUFFIX_OF: Final = {exponent: suffix for suffix, exponent in _BINARY_SUFFIXES.items()}
 
-# Every part may be empty, and possessive: text that is no quantity fails in linear time.
+# Every part may be empty and is possessive: text that is not a quantity fails in linear time.
 _QUANTITY: Final = re.compile(
     r"(?P<sign>[+-]?)(?P<zeros>0*+)(?P<whole>[0-9]*+)(?:\.(?P<fraction>[0-9]*+))?"
     r"(?P<suffix>[eEinumkKMGTP]*+[+-]?[0-9]*+)"
@@ -80,7 +82,7 @@ class Quantity:
         wide: bool = False,
         text: str | None = None,
     ) -> None:
-        """For this module; ``nanos`` must be a multiple of the power of ten that ``exponent`` names."""
+        """For use in this module; ``nanos`` must be a multiple of the power of ten that ``exponent`` names."""
         self._nanos = nanos
         self._format = format
         self._exponent = exponent
@@ -103,11 +105,11 @@ class Quantity:
 
     @staticmethod
     def from_json(value: object) -> Quantity:
-        """As ``parse``, for a value out of JSON or YAML: space around it and fractional numbers are allowed."""
+        """Like ``parse``, for a value from JSON or YAML: space around it and fractional numbers are allowed."""
         if isinstance(value, str):
             return _parse(trimmed(value))
         if isinstance(value, float):
-            return _parse(repr(value))  # the shortest decimal of a float is what the author wrote
+            return _parse(repr(value))  # the shortest decimal form of a float is what the author wrote
         return Quantity.parse(value)  # type: ignore[arg-type]  # parse refuses other types by name
 
     @staticmethod
@@ -140,11 +142,11 @@ class Quantity:
         return (self._nanos > 0) - (self._nanos < 0)
 
     def value(self) -> int:
-        """The amount in whole units, rounded up, as an int64. Out of range it is what Kubernetes' overflow leaves."""
+        """The amount in whole units, rounded up, as an int64. Out of range, the result is that of Kubernetes' overflow."""
         return self._scaled(0)
 
     def milli_value(self) -> int:
-        """As ``value``, in thousandths."""
+        """Like ``value``, in thousandths."""
         return self._scaled(-3)
 
     def as_int64(self) -> int | None:
@@ -255,7 +257,8 @@ class Quantity:
 def _scale_wide(unscaled: int, shift: int) -> int:
     """``unscaled * 10**shift`` as an int64, in the steps in which Kubernetes takes it from a wide decimal."""
     if shift >= 0:
-        factor = 10**shift if shift <= 18 else _INT64_MIN  # what a too large float becomes as an int64
+        # the int64 that Go makes of a float that is too large
+        factor = 10**shift if shift <= 18 else _INT64_MIN
         return _wrap(_wrap(unscaled, 64) * (factor if shift else 1), 64)
     divisor = _pow10(-shift)
     if unscaled < _INT64_MAX and -shift < 19:
@@ -287,7 +290,7 @@ def _parse(text: str) -> Quantity:
 
 
 def _is_narrow(format: Format, exponent: int, whole: str, fraction: str) -> bool:
-    """Whether Kubernetes is sure, before it reads the digits, that an int64 holds them."""
+    """Whether Kubernetes knows, before it reads the digits, that an int64 can hold them."""
     if format is Format.BINARY_SI:
         return not fraction and len(whole) + exponent * 3 // 10 <= 14
     return len(whole) + len(fraction) <= 18 and exponent - len(fraction) >= _NANO_EXPONENT
@@ -314,7 +317,7 @@ def _parse_wide(negative: bool, number: int, decimals: int, format: Format, expo
         exponent = 0
     exponent -= decimals
     if not number:
-        return Quantity(0, format, max(exponent, -MAX_TEXT), True)  # sums with it stay of a bounded size
+        return Quantity(0, format, max(exponent, -MAX_TEXT), True)  # so that sums with it have a bounded size
     nanos = _round_up(number, exponent - _NANO_EXPONENT)
     exponent = _NANO_EXPONENT
     if binary and nanos > _INT64_MAX * _UNIT:
@@ -380,7 +383,7 @@ def _refusal(text: str) -> QuantityError:
 
 
 def _wrap(number: int, bits: int) -> int:
-    """The number that is left of it in two's complement."""
+    """The number that an int64 in two's complement keeps of it."""
     half = 1 << (bits - 1)
     return ((number + half) & ((1 << bits) - 1)) - half
 
@@ -401,7 +404,7 @@ def _power_of_ten(n: int) -> float:
 
 
 def _int64_range(exponent: int) -> tuple[int, int]:
-    """Least and greatest amount, in billionths, that an int64 holds beside this exponent."""
+    """Least and greatest amount, in billionths, that an int64 can hold with this exponent."""
     shift = exponent - _NANO_EXPONENT
     return _INT64_RANGES[shift] if shift < 64 else (_INT64_MIN * 10**shift, _INT64_MAX * 10**shift)
 

@@ -1,9 +1,9 @@
-"""What one object counts for in quotas, in Kubernetes' names: ``pods``, ``requests.cpu``, ``count/jobs.batch``,
-``gpu.deviceclass.resource.k8s.io/devices``; and which scopes a pod is in.
+"""The quota that one object uses, under Kubernetes' names: ``pods``, ``requests.cpu``, ``count/jobs.batch``,
+``gpu.deviceclass.resource.k8s.io/devices``; and the scopes that a pod is in.
 
-A pod that has ended counts as an object (``count/pods``) but no longer as a consumer. A claim counts the most devices of
-each class that it may get: all alternatives of a request looked at, 32 where it asks for all there are. A claim of KEP-4381's
-semantic parameters does not say itself how many instances it wants: it counts one, and once it is allocated those that it has.
+A finished pod counts as an object (``count/pods``) but no longer as a consumer. A claim counts the most devices of each
+class that it may get, over all alternatives of a request; a request for all devices counts 32. A claim with KEP-4381
+semantic parameters does not itself say how many instances it wants: it counts one and, once allocated, those it has.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PODS = "pods"
 CLAIMS = "resourceclaims.resource.k8s.io"
 SERVICES = "services"
 ALL_DEVICES = 32
-"""What a request for all devices may get at most."""
+"""The most devices that a request for all devices may get."""
 
 DEVICES_OF_CLASS = ".deviceclass.resource.k8s.io/devices"
 _OF_CLASS_BY_NAME = "requests.deviceclass.resource.kubernetes.io/"
@@ -41,7 +41,7 @@ _NOTHING = Quantity.of(0)
 
 
 def usage_of(resource: str, obj: Obj) -> Usage:
-    """What an object of a resource (by its id) counts for."""
+    """The quota that an object uses; ``resource`` is the id of its resource."""
     usage = {f"count/{resource}": _ONE}
     if resource == PODS:
         usage |= _of_pod(obj)
@@ -55,7 +55,7 @@ def usage_of(resource: str, obj: Obj) -> Usage:
 
 
 def counted_in(name: str, resource: str) -> bool:
-    """Whether objects of a resource can count under a name at all, so that others need not be looked at."""
+    """Whether objects of a resource can count under a name at all; callers skip the others."""
     if name.startswith("count/"):
         return name == f"count/{resource}"
     if name.endswith(DEVICES_OF_CLASS) or name.startswith(_OF_CLASS_BY_NAME):
@@ -66,7 +66,7 @@ def counted_in(name: str, resource: str) -> bool:
 
 
 def missing_of(pod: Obj, names: Iterable[str]) -> str:
-    """The containers that must say what they need because a quota counts it, in upstream's words; or nothing."""
+    """A complaint, in upstream's words, about containers that do not state a need that a quota counts; or nothing."""
     needed = sorted(
         name for name in names if name.rpartition(".")[2] in ("cpu", "memory") and "/" not in name
     )
@@ -84,7 +84,7 @@ def missing_of(pod: Obj, names: Iterable[str]) -> str:
 
 
 def in_scope(pod: Obj, scope: str, operator: str = "Exists", values: Iterable[str] = ()) -> bool:
-    """Whether a pod is in a scope; operator and values are for priority classes."""
+    """Whether a pod is in a scope; operator and values apply to priority classes only."""
     match scope:
         case "Terminating" | "NotTerminating":
             return (at(pod, "spec", "activeDeadlineSeconds") is not None) == (scope == "Terminating")
@@ -117,12 +117,12 @@ def _of_pod(pod: Obj) -> Usage:
 
 
 def _needed(pod: Obj, part: str) -> Usage:
-    """What a pod asks for as a whole: its containers together, or more if starting it takes more."""
+    """What a pod requests as a whole: the sum of its containers, or more if starting it takes more."""
     running: Usage = {}
     for container in _containers(pod, "containers"):
         running = _sum(running, _amounts(at(container, "resources", part)))
     starting: Usage = {}
-    beside: Usage = {}  # init containers that go on running, up to here
+    beside: Usage = {}  # init containers so far that keep running
     for container in _containers(pod, "initContainers"):
         own = _amounts(at(container, "resources", part))
         if container.get("restartPolicy") == "Always":
@@ -193,7 +193,7 @@ def _amounts(plain: Any) -> Usage:
     for name, value in plain.items() if isinstance(plain, dict) else ():
         try:
             amounts[name] = Quantity.from_json(value)
-        except QuantityError:  # validation has reported it, or this is an older object
+        except QuantityError:  # validation reported this value, or the object is older than the rule
             continue
     return amounts
 

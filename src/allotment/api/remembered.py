@@ -1,7 +1,7 @@
-"""Answers to questions about a JSON value, remembered by the value's text.
+"""Caches the results of functions of a JSON value, by the value's text.
 
-Objects made from one template are alike in all but their names: a thousand pods have one spec. What depends on that part
-alone is worked out once. The question must be pure, and its answer must not be changed by those who get it.
+Objects from one template differ only in their names: a thousand pods have one spec. A result that depends only on the
+shared part is computed once. The function must be pure, and callers must not change its result.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 ANSWERS: Final = 512
-"""Remembered of one question; those longest not asked for are forgotten first."""
+"""The most results cached for one function; those unused for longest go first."""
 
 LARGEST: Final = 8 * 1024
-"""Bytes of a value's text up to which an answer is remembered."""
+"""The most bytes of a value's text for which a result is cached."""
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
@@ -25,17 +25,17 @@ T = TypeVar("T")
 
 
 def remembered(question: Callable[..., T]) -> Callable[..., T]:
-    """The question, asked once of values that are written alike; further arguments must be hashable."""
+    """The function, called once for all values with the same text; further arguments must be hashable."""
 
     @lru_cache(maxsize=ANSWERS)
     def answer(text: bytes, *more: Hashable) -> T:
-        return question(_decode(text), *more)  # of a copy that nobody changes afterwards
+        return question(_decode(text), *more)  # called with a copy that nobody changes afterwards
 
     @wraps(question)
     def ask(value: Any, *more: Hashable) -> T:
         try:
             text = _encode(value)
-        except (TypeError, ValueError, OverflowError, RecursionError):  # no JSON value after all
+        except (TypeError, ValueError, OverflowError, RecursionError):  # the value is not JSON
             return question(value, *more)
         return answer(text, *more) if len(text) <= LARGEST else question(value, *more)
 

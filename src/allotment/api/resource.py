@@ -1,7 +1,7 @@
-"""resource.k8s.io/v1: devices that drivers publish, classes of them, claims on them, and their taints.
+"""resource.k8s.io/v1: devices that drivers publish, device classes, claims on devices, and device taints.
 
 Drivers publish :class:`ResourceSlice` objects; several slices of one driver make up a pool. Cluster operators
-write :class:`DeviceClass` and :class:`DeviceTaintRule`. Users write :class:`ResourceClaim`, directly or by a
+write :class:`DeviceClass` and :class:`DeviceTaintRule`. Users write :class:`ResourceClaim`, directly or through a
 :class:`ResourceClaimTemplate`; the scheduler writes the claim's allocation, the drivers its device statuses.
 
 Every field of the OpenAPI document is here, those of alpha features included. Names that would hide a Python
@@ -29,7 +29,7 @@ def _zero() -> Quantity:
 class DeviceAttribute(ApiStruct, frozen=True, kw_only=True):
     """One property of a device; exactly one of the fields is set.
 
-    An empty list is not the same as no list: to an expression it is a value, to a constraint it is none.
+    An empty list is not the same as no list: for an expression it is a value, for a constraint it is not.
     """
 
     int_value: Int64 | None = msgspec.field(default=None, name="int")  # a whole number
@@ -44,27 +44,28 @@ class DeviceAttribute(ApiStruct, frozen=True, kw_only=True):
 
 
 class CapacityRequestPolicyRange(ApiStruct, frozen=True, kw_only=True):
-    """Consumers may take ``min + k·step`` up to ``max``; other requests are rounded up."""
+    """A range of amounts: a consumer may take ``min + k·step`` up to ``max``. Other requests are rounded up."""
 
-    min: Quantity | None = None  # the least that a consumer takes
-    max: Quantity | None = None  # absent: up to the device's whole capacity
-    step: Quantity | None = None  # absent: any amount from ``min`` on
+    min: Quantity | None = None  # the least that a consumer can take
+    max: Quantity | None = None  # the most that a consumer can take; the device's whole capacity when absent
+    # the distance between allowed amounts; when absent, any amount from ``min`` on is allowed
+    step: Quantity | None = None
 
 
 class CapacityRequestPolicy(ApiStruct, frozen=True, kw_only=True):
-    """How a shared device's capacity is portioned: by a list of values, by a range, or freely."""
+    """How a shared device's capacity is divided: by a list of values, by a range, or freely."""
 
-    default: Quantity | None = None  # what a request that names no amount gets
-    # amounts that a consumer may take, ascending; a request gets the next larger one
+    default: Quantity | None = None  # the amount for a request that names none
+    # the amounts that a consumer may take, in ascending order; a request is rounded up to the next one
     valid_values: tuple[Quantity, ...] = ()
-    valid_range: CapacityRequestPolicyRange | None = None  # amounts by range, in place of a list
+    valid_range: CapacityRequestPolicyRange | None = None  # the allowed amounts as a range, instead of a list
 
 
 class DeviceCapacity(ApiStruct, frozen=True, kw_only=True):
     """An amount that a device has, and how consumers may share it."""
 
-    value: Quantity = msgspec.field(default_factory=_zero)  # all that the device has
-    # how the amount is portioned, for devices that allow multiple allocations
+    value: Quantity = msgspec.field(default_factory=_zero)  # the total amount that the device has
+    # how consumers share the amount, for devices that allow multiple allocations
     request_policy: CapacityRequestPolicy | None = None
 
 
@@ -78,48 +79,49 @@ class CounterSet(ApiStruct, frozen=True, kw_only=True):
     """Amounts that several devices of a pool draw from, such as the slices of one partitionable GPU."""
 
     name: str = stated("")  # unique within the pool
-    counters: dict[str, Counter] = msgspec.field(default_factory=dict)  # what there is of each counter
+    counters: dict[str, Counter] = msgspec.field(default_factory=dict)  # the total of each counter
 
 
 class DeviceCounterConsumption(ApiStruct, frozen=True, kw_only=True):
     """What a device takes from one counter set while it is allocated."""
 
     counter_set: str = stated("")  # the name of the set, one of the pool's sharedCounters
-    # what the device takes of each counter
+    # how much the device takes from each counter
     counters: dict[str, Counter] = msgspec.field(default_factory=dict)
-    compatibility_groups: tuple[str, ...] = ()  # devices on one set need a group in common
+    # devices in use on the same counter set must have a group in common
+    compatibility_groups: tuple[str, ...] = ()
 
 
 class DeviceTaint(ApiStruct, frozen=True, kw_only=True):
     """Keeps claims off a device unless they tolerate it."""
 
-    key: str = stated("")  # what kind of taint it is
-    value: str | None = None  # more about it
+    key: str = stated("")  # the kind of taint
+    value: str | None = None  # further detail about the taint
     effect: str = stated("")  # None, NoSchedule or NoExecute
-    time_added: str | None = None  # when; set by the server if absent
+    time_added: str | None = None  # when the taint was added; the server sets it if absent
 
 
 class NodeAllocatableMapping(ApiStruct, frozen=True, kw_only=True):
-    """How a device, or an amount of its capacity, counts in one of the node's own resources."""
+    """How a device, or an amount of its capacity, translates into one of the node's own resources."""
 
-    capacity_key: str | None = None  # the capacity that counts; absent: the device as a whole
-    # how much of the node's resource one unit of the capacity stands for
+    capacity_key: str | None = None  # the capacity to translate; the device as a whole when absent
+    # how much of the node's resource one unit of the capacity represents
     capacity_multiplier: Quantity | None = None
-    device_multiplier: Quantity | None = None  # how much of the node's resource one device stands for
+    device_multiplier: Quantity | None = None  # how much of the node's resource one device represents
 
 
 class NodeAllocatableOverhead(ApiStruct, frozen=True, kw_only=True):
-    """What use of the device costs of one of the node's own resources, beside the device itself."""
+    """How much of one of the node's own resources the use of the device costs, in addition to the device itself."""
 
-    per_container: Quantity | None = None  # for each container that uses the device
-    per_pod: Quantity | None = None  # for each pod that uses the device
+    per_container: Quantity | None = None  # the cost for each container that uses the device
+    per_pod: Quantity | None = None  # the cost for each pod that uses the device
 
 
 class NodeAllocatableResource(ApiStruct, frozen=True, kw_only=True):
-    """A device's bearing on one of the node's own resources, such as cpu or memory."""
+    """A device's effect on one of the node's own resources, such as cpu or memory."""
 
-    mapping: NodeAllocatableMapping | None = None  # how much of the node's resource the device is
-    overhead: NodeAllocatableOverhead | None = None  # how much its use costs besides
+    mapping: NodeAllocatableMapping | None = None  # how much of the node's resource the device represents
+    overhead: NodeAllocatableOverhead | None = None  # how much of it the use of the device costs in addition
 
 
 class Device(ApiStruct, frozen=True, kw_only=True):
@@ -128,67 +130,72 @@ class Device(ApiStruct, frozen=True, kw_only=True):
     name: str = stated("")  # unique within the pool; a DNS label
     attributes: dict[str, DeviceAttribute] = msgspec.field(
         default_factory=dict
-    )  # an unqualified name belongs to the driver's domain
-    # amounts that claims can ask for by name
+    )  # properties by name; an unqualified name belongs to the driver's domain
+    # amounts that claims can request by name
     capacity: dict[str, DeviceCapacity] = msgspec.field(default_factory=dict)
     # what the device takes from the pool's shared counters while it is allocated
     consumes_counters: tuple[DeviceCounterConsumption, ...] = ()
-    node_name: str | None = None  # this and the next two only if the slice says perDeviceNodeSelection
+    # the node that reaches the device; nodeName, nodeSelector and allNodes need perDeviceNodeSelection in the slice
+    node_name: str | None = None
     node_selector: NodeSelector | None = None  # the nodes that reach the device, if there are several
     all_nodes: bool | None = None  # true: every node reaches the device
-    taints: tuple[DeviceTaint, ...] = ()  # keep claims off that do not tolerate them
-    binds_to_node: bool | None = None  # an allocation of it is tied to the node it was made for
-    binding_conditions: tuple[str, ...] = ()  # all must become true before a pod is bound
-    binding_failure_conditions: tuple[str, ...] = ()  # any of them true: give the device back
+    taints: tuple[DeviceTaint, ...] = ()  # taints, which keep off claims that do not tolerate them
+    # true: an allocation of the device is tied to the node for which it was made
+    binds_to_node: bool | None = None
+    binding_conditions: tuple[str, ...] = ()  # conditions that must all become true before a pod is bound
+    # if any of these conditions becomes true, the scheduler gives the device back
+    binding_failure_conditions: tuple[str, ...] = ()
     # true: several claims may share the device, each with a part of its capacity
     allow_multiple_allocations: bool | None = None
-    # the device's bearing on the node's own resources, by their names
+    # the device's effect on the node's own resources, by resource name
     node_allocatable_resources: dict[str, NodeAllocatableResource] = msgspec.field(default_factory=dict)
 
 
 class ResourcePool(ApiStruct, frozen=True, kw_only=True):
-    """Which pool a slice is part of; the pool is complete when all slices of its newest generation exist."""
+    """The pool that a slice belongs to. A pool is complete when all slices of its newest generation exist."""
 
-    name: str = stated("")  # unique within the driver; often the name of the node
-    generation: Int64 = stated(0)  # counts changes of the pool; slices of older generations are ignored
-    resource_slice_count: Int64 = stated(0)  # how many slices this generation has
+    name: str = stated("")  # the pool's name, unique within the driver; often the name of the node
+    generation: Int64 = stated(0)  # increases when the pool changes; slices of older generations are ignored
+    resource_slice_count: Int64 = stated(0)  # how many slices this generation of the pool has
 
 
 class ResourceSliceSpec(ApiStruct, frozen=True, kw_only=True):
     """Part of a pool of one driver. Exactly one field says which nodes reach its devices."""
 
     driver: str = stated("")  # the driver that publishes the slice and prepares its devices; a DNS subdomain
-    pool: ResourcePool = stated(ResourcePool())  # the pool that the slice is part of
-    node_name: str | None = None  # the one node that reaches the devices
+    pool: ResourcePool = stated(ResourcePool())  # the pool that the slice belongs to
+    node_name: str | None = None  # the node that reaches the devices, if it is the only one
     node_selector: NodeSelector | None = None  # the nodes that reach the devices, if there are several
     all_nodes: bool | None = None  # true: every node reaches the devices
     per_device_node_selection: bool | None = None  # true: each device says which nodes reach it
-    devices: tuple[Device, ...] = ()  # the devices, at most 128
+    devices: tuple[Device, ...] = ()  # the devices; at most 128
     shared_counters: tuple[CounterSet, ...] = ()  # counters that the pool's devices draw from
-    skip_node_operations: tuple[str, ...] = ()  # kubelet calls that the driver does not need
-    partition_type_attribute: str | None = None  # the attribute that tells the kinds of partitions apart
+    # kubelet calls that the kubelet skips because the driver does not need them
+    skip_node_operations: tuple[str, ...] = ()
+    partition_type_attribute: str | None = None  # the attribute that distinguishes the kinds of partitions
 
 
 class ResourceSlice(ApiStruct, frozen=True, kw_only=True):
-    """Devices that a driver publishes."""
+    """A list of devices that a driver publishes, as part of a pool."""
 
     api_version: str = stated(API_VERSION)
     kind: str = stated("ResourceSlice")
     metadata: ObjectMeta = ObjectMeta()
-    spec: ResourceSliceSpec = stated(ResourceSliceSpec())  # the devices, and who reaches them
+    spec: ResourceSliceSpec = stated(ResourceSliceSpec())  # the devices, and the nodes that reach them
 
 
 # --- classes and selectors ---
 
 
 class CELDeviceSelector(ApiStruct, frozen=True, kw_only=True):
-    """An expression over ``device`` that must be true."""
+    """A CEL expression over ``device`` that must be true."""
 
-    expression: str = stated("")  # in CEL; device.driver, device.attributes and device.capacity can be asked
+    # the expression; it can use device.driver, device.attributes and device.capacity
+    expression: str = stated("")
 
 
 class DeviceSelector(ApiStruct, frozen=True, kw_only=True):
-    """A test of a device; exactly one field is set (there is only one so far)."""
+    """A test of a device; exactly one field is set (so far there is only one)."""
 
     cel: CELDeviceSelector | None = None  # the test, as a CEL expression
 
@@ -197,11 +204,11 @@ class OpaqueDeviceConfiguration(ApiStruct, frozen=True, kw_only=True):
     """Configuration that only the named driver understands; ``parameters`` is plain JSON."""
 
     driver: str = stated("")  # the driver that the parameters are for
-    parameters: Any = stated(None)  # any object; the driver knows its form
+    parameters: Any = stated(None)  # any object; only the driver knows its form
 
 
 class DeviceClassConfiguration(ApiStruct, frozen=True, kw_only=True):
-    """Configuration that every allocation from the class carries."""
+    """Configuration that the class adds to every allocation."""
 
     opaque: OpaqueDeviceConfiguration | None = None  # parameters for a driver
 
@@ -209,35 +216,39 @@ class DeviceClassConfiguration(ApiStruct, frozen=True, kw_only=True):
 class DeviceClassSpec(ApiStruct, frozen=True, kw_only=True):
     """Which devices belong to the class and how they are set up."""
 
-    selectors: tuple[DeviceSelector, ...] = ()  # all must hold for a device to belong to the class
-    config: tuple[DeviceClassConfiguration, ...] = ()  # goes along with every allocation from the class
-    extended_resource_name: str | None = None  # pods may ask for the class by this resource name
+    selectors: tuple[DeviceSelector, ...] = ()  # tests that a device must all pass to belong to the class
+    # configuration for drivers, added to every allocation from the class
+    config: tuple[DeviceClassConfiguration, ...] = ()
+    # the resource name under which pods can request devices of the class
+    extended_resource_name: str | None = None
 
 
 class DeviceClass(ApiStruct, frozen=True, kw_only=True):
-    """A named choice of devices that a cluster operator offers."""
+    """A named selection of devices that a cluster operator offers."""
 
     api_version: str = stated(API_VERSION)
     kind: str = stated("DeviceClass")
     metadata: ObjectMeta = ObjectMeta()
-    spec: DeviceClassSpec = stated(DeviceClassSpec())  # which devices, and how they are set up
+    # which devices belong to the class, and how they are set up
+    spec: DeviceClassSpec = stated(DeviceClassSpec())
 
 
-# --- claims: what is asked for ---
+# --- claims: the request ---
 
 
 class DeviceToleration(ApiStruct, frozen=True, kw_only=True):
-    """Which device taints a request puts up with."""
+    """Device taints that a request accepts."""
 
-    key: str | None = None  # the taint's key; absent, with Exists: every key
-    operator: str | None = None  # Equal (when absent) or Exists
+    key: str | None = None  # the taint's key; absent with Exists, it matches every key
+    operator: str | None = None  # Exists, or Equal, which is the default
     value: str | None = None  # the taint's value, for Equal
-    effect: str | None = None  # absent: every effect
-    toleration_seconds: Int64 | None = None  # how long a NoExecute taint is borne
+    effect: str | None = None  # the taint's effect; every effect when absent
+    # how many seconds the request accepts a NoExecute taint; forever when absent
+    toleration_seconds: Int64 | None = None
 
 
 class CapacityRequirements(ApiStruct, frozen=True, kw_only=True):
-    """How much of each capacity is needed: at least that much, or that share of a shared device."""
+    """How much of each capacity is needed: of a whole device at least that much, of a shared device a share that large."""
 
     # the amount needed of each capacity, by name
     requests: dict[str, Quantity] = msgspec.field(default_factory=dict)
@@ -246,8 +257,8 @@ class CapacityRequirements(ApiStruct, frozen=True, kw_only=True):
 class DeviceDerivedAttribute(ApiStruct, frozen=True, kw_only=True):
     """An attribute computed per device for the constraints of one request."""
 
-    name: str = stated("")  # the name under which constraints know it
-    expression: str = stated("")  # in CEL, over the device
+    name: str = stated("")  # the name that constraints use for the attribute
+    expression: str = stated("")  # a CEL expression over the device that gives the value
 
 
 class ExactDeviceRequest(ApiStruct, frozen=True, kw_only=True):
@@ -261,45 +272,48 @@ class ExactDeviceRequest(ApiStruct, frozen=True, kw_only=True):
     admin_access: bool | None = None
     tolerations: tuple[DeviceToleration, ...] = ()  # device taints that do not matter to this request
     capacity: CapacityRequirements | None = None  # how much of the devices' capacity is needed
-    # attributes computed for this request's devices
+    # attributes that are computed for this request's devices
     derived_attributes: tuple[DeviceDerivedAttribute, ...] = ()
 
 
 class DeviceSubRequest(ApiStruct, frozen=True, kw_only=True):
-    """One alternative of a request; like an exact request, without admin access."""
+    """One alternative of a request. It is like an exact request, but without admin access."""
 
-    name: str = stated("")  # unique within the request; the whole is then known as request/name
+    name: str = stated("")  # unique within the request; others refer to the alternative as request/name
     device_class_name: str = stated("")  # the class that the devices come from
     selectors: tuple[DeviceSelector, ...] = ()  # all must hold for a device, besides those of the class
     allocation_mode: str | None = None  # ExactCount (when absent) or All
     count: Int64 | None = None  # for ExactCount; 1 when absent
     tolerations: tuple[DeviceToleration, ...] = ()  # device taints that do not matter to this request
     capacity: CapacityRequirements | None = None  # how much of the devices' capacity is needed
-    # attributes computed for this request's devices
+    # attributes that are computed for this request's devices
     derived_attributes: tuple[DeviceDerivedAttribute, ...] = ()
 
 
 class DeviceRequest(ApiStruct, frozen=True, kw_only=True):
-    """A named part of a claim: either exact, or the first alternative that can be had."""
+    """A named part of a claim: either one exact request, or alternatives of which the first available one is given."""
 
-    name: str = stated("")  # how containers, constraints and configuration refer to the request; a DNS label
-    exactly: ExactDeviceRequest | None = None  # what is asked for, without alternatives
-    # alternatives, best first; the first that can be had is given
+    # the name by which containers, constraints and configuration refer to the request; a DNS label
+    name: str = stated("")
+    exactly: ExactDeviceRequest | None = None  # the request, if there are no alternatives
+    # alternatives in order of preference; the claim gets the first one that is available
     first_available: tuple[DeviceSubRequest, ...] = ()
 
 
 class DeviceConstraint(ApiStruct, frozen=True, kw_only=True):
     """A relation between the devices of several requests; exactly one attribute is named."""
 
-    requests: tuple[str, ...] = ()  # ``req`` or ``req/sub``; empty: all
+    # the requests that the constraint covers, as ``req`` or ``req/sub``; all requests when empty
+    requests: tuple[str, ...] = ()
     match_attribute: str | None = None  # all devices must have the same value of this attribute
     distinct_attribute: str | None = None  # no two devices may have the same value of this attribute
 
 
 class DeviceClaimConfiguration(ApiStruct, frozen=True, kw_only=True):
-    """Driver configuration that the claim's author gives for some or all requests."""
+    """Configuration for a driver that the claim's author gives for some or all requests."""
 
-    requests: tuple[str, ...] = ()  # the requests that it is for, as req or req/sub; empty: all
+    # the requests that the configuration is for, as req or req/sub; all requests when empty
+    requests: tuple[str, ...] = ()
     opaque: OpaqueDeviceConfiguration | None = None  # parameters for a driver
 
 
@@ -307,41 +321,42 @@ class DeviceClaim(ApiStruct, frozen=True, kw_only=True):
     """Which devices are wanted, how they must relate, and how they are set up."""
 
     requests: tuple[DeviceRequest, ...] = ()  # the devices that are wanted; a claim gets all of them or none
-    constraints: tuple[DeviceConstraint, ...] = ()  # what must hold among the devices of several requests
-    config: tuple[DeviceClaimConfiguration, ...] = ()  # how drivers shall set the devices up
+    # relations that must hold between the devices of several requests
+    constraints: tuple[DeviceConstraint, ...] = ()
+    config: tuple[DeviceClaimConfiguration, ...] = ()  # how drivers should set the devices up
 
 
 class ResourceClaimSpec(ApiStruct, frozen=True, kw_only=True):
-    """What a claim asks for; immutable once the claim exists."""
+    """The devices that a claim requests; immutable once the claim exists."""
 
     devices: DeviceClaim = DeviceClaim()  # the devices that are wanted
 
 
-# --- claims: what was given ---
+# --- claims: the result ---
 
 
 class DeviceRequestAllocationResult(ApiStruct, frozen=True, kw_only=True):
-    """One device, or a share of one, given to one request."""
+    """One device, or a share of one, that is allocated to one request."""
 
-    request: str = stated("")  # ``req``, or ``req/sub`` for an alternative
+    request: str = stated("")  # the request that gets the device: ``req``, or ``req/sub`` for an alternative
     driver: str = stated("")  # the driver of the device
     pool: str = stated("")  # the pool of the device
     device: str = stated("")  # the device's name within its pool
-    admin_access: bool | None = None  # as the request had it
-    tolerations: tuple[DeviceToleration, ...] = ()  # as the request had them
-    binding_conditions: tuple[str, ...] = ()  # as the device had them
-    binding_failure_conditions: tuple[str, ...] = ()  # as the device had them
-    share_id: str | None = msgspec.field(default=None, name="shareID")  # tells shares of a device apart
-    # the part of each capacity that is taken of a shared device
+    admin_access: bool | None = None  # copied from the request
+    tolerations: tuple[DeviceToleration, ...] = ()  # copied from the request
+    binding_conditions: tuple[str, ...] = ()  # copied from the device
+    binding_failure_conditions: tuple[str, ...] = ()  # copied from the device
+    share_id: str | None = msgspec.field(default=None, name="shareID")  # distinguishes the shares of a device
+    # how much of each capacity of a shared device is taken
     consumed_capacity: dict[str, Quantity] = msgspec.field(default_factory=dict)
-    skip_node_operations: tuple[str, ...] = ()  # as the slice had them
+    skip_node_operations: tuple[str, ...] = ()  # copied from the slice
 
 
 class DeviceAllocationConfiguration(ApiStruct, frozen=True, kw_only=True):
-    """Configuration as it was when the claim was allocated; ``source`` is FromClass or FromClaim."""
+    """Configuration as it was when the claim was allocated."""
 
-    source: str = stated("")  # FromClass or FromClaim
-    requests: tuple[str, ...] = ()  # the requests that it is for; empty: all
+    source: str = stated("")  # where the configuration comes from: FromClass or FromClaim
+    requests: tuple[str, ...] = ()  # the requests that the configuration is for; all requests when empty
     opaque: OpaqueDeviceConfiguration | None = None  # parameters for a driver
 
 
@@ -349,79 +364,82 @@ class DeviceAllocationResult(ApiStruct, frozen=True, kw_only=True):
     """The devices of a claim and their configuration."""
 
     results: tuple[DeviceRequestAllocationResult, ...] = ()  # the devices, one entry each
-    # configuration of class and claim, those of the class first
+    # configuration from class and claim, the class's first
     config: tuple[DeviceAllocationConfiguration, ...] = ()
 
 
 class AllocationResult(ApiStruct, frozen=True, kw_only=True):
-    """What a claim got, and on which nodes it can be used (absent: on all)."""
+    """The devices that a claim got, and the nodes on which it can be used."""
 
-    devices: DeviceAllocationResult = DeviceAllocationResult()  # which devices were given
-    node_selector: NodeSelector | None = None  # where the claim can be used; absent: everywhere
-    allocation_timestamp: str | None = None  # when it was given
+    devices: DeviceAllocationResult = DeviceAllocationResult()  # the devices that the claim got
+    # the nodes on which the claim can be used; all nodes when absent
+    node_selector: NodeSelector | None = None
+    allocation_timestamp: str | None = None  # when the claim was allocated
 
 
 class ResourceClaimConsumerReference(ApiStruct, frozen=True, kw_only=True):
-    """Who may use the claim now; usually a pod."""
+    """A consumer that may use the claim now; usually a pod."""
 
-    api_group: str | None = None  # of the consumer; absent for core
-    resource: str = stated("")  # plural, for example ``pods``
-    name: str = stated("")  # of the consumer, in the claim's namespace
-    uid: str = stated("")  # of the consumer; another one of the same name is not meant
+    api_group: str | None = None  # the consumer's API group; absent for core
+    resource: str = stated("")  # the plural name of the consumer's resource, for example ``pods``
+    name: str = stated("")  # the consumer's name, in the claim's namespace
+    uid: str = stated("")  # the consumer's uid; a new object of the same name does not count
 
 
 class NetworkDeviceData(ApiStruct, frozen=True, kw_only=True):
-    """What a driver says about a network interface it set up."""
+    """What a driver reports about a network interface that it set up."""
 
-    interface_name: str | None = None  # as the pod sees it
-    ips: tuple[str, ...] = ()  # CIDR notation
-    hardware_address: str | None = None  # for example a MAC address
+    interface_name: str | None = None  # the interface's name inside the pod
+    ips: tuple[str, ...] = ()  # the interface's addresses in CIDR notation
+    hardware_address: str | None = None  # the hardware address, for example a MAC address
 
 
 class AllocatedDeviceStatus(ApiStruct, frozen=True, kw_only=True):
-    """What a driver reports about a device it prepared; ``data`` is plain JSON."""
+    """What a driver reports about a device that it prepared."""
 
     driver: str = stated("")  # the driver of the device
     pool: str = stated("")  # the pool of the device
     device: str = stated("")  # the device's name within its pool
-    share_id: str | None = msgspec.field(default=None, name="shareID")  # which share of the device
-    conditions: tuple[Condition, ...] = ()  # the device's state, as the driver sees it
-    data: Any = None  # anything else that the driver has to tell
-    network_data: NetworkDeviceData | None = None  # for network interfaces
+    # the share of the device, if it is shared
+    share_id: str | None = msgspec.field(default=None, name="shareID")
+    conditions: tuple[Condition, ...] = ()  # the device's state as its driver sees it
+    data: Any = None  # anything else that the driver reports, as plain JSON
+    network_data: NetworkDeviceData | None = None  # details of a network interface
 
 
 class ResourceClaimStatus(ApiStruct, frozen=True, kw_only=True):
-    """What the claim got (scheduler), who uses it (scheduler), how its devices are (drivers)."""
+    """The devices that the claim got and its consumers, written by the scheduler; device states, written by drivers."""
 
-    allocation: AllocationResult | None = None  # what the claim got; absent: nothing so far
-    reserved_for: tuple[ResourceClaimConsumerReference, ...] = ()  # who may use the claim now, at most 256
-    devices: tuple[AllocatedDeviceStatus, ...] = ()  # the state of the devices, as their drivers see it
+    allocation: AllocationResult | None = None  # the devices that the claim got; absent until it is allocated
+    # the consumers that may use the claim now; at most 256
+    reserved_for: tuple[ResourceClaimConsumerReference, ...] = ()
+    devices: tuple[AllocatedDeviceStatus, ...] = ()  # the state of the devices as their drivers see it
 
 
 class ResourceClaim(ApiStruct, frozen=True, kw_only=True):
-    """A request for devices and, once allocated, the devices."""
+    """A request for devices and, once it is allocated, the devices themselves."""
 
     api_version: str = stated(API_VERSION)
     kind: str = stated("ResourceClaim")
     metadata: ObjectMeta = ObjectMeta()
-    spec: ResourceClaimSpec = stated(ResourceClaimSpec())  # what is asked for; immutable
-    status: ResourceClaimStatus = ResourceClaimStatus()  # what was given, and who uses it
+    spec: ResourceClaimSpec = stated(ResourceClaimSpec())  # the request; immutable
+    status: ResourceClaimStatus = ResourceClaimStatus()  # the allocated devices, and their consumers
 
 
 class ResourceClaimTemplateSpec(ApiStruct, frozen=True, kw_only=True):
-    """What each claim made from the template looks like; of the metadata, labels and annotations count."""
+    """The form of each claim made from the template. Only labels and annotations of the metadata count."""
 
     metadata: ObjectMeta = ObjectMeta()  # labels and annotations for the claims
-    spec: ResourceClaimSpec = stated(ResourceClaimSpec())  # what the claims ask for
+    spec: ResourceClaimSpec = stated(ResourceClaimSpec())  # the devices that the claims request
 
 
 class ResourceClaimTemplate(ApiStruct, frozen=True, kw_only=True):
-    """The pattern of claims that are made for one pod each and go away with it."""
+    """The template for claims that are made for one pod each and go away with it."""
 
     api_version: str = stated(API_VERSION)
     kind: str = stated("ResourceClaimTemplate")
     metadata: ObjectMeta = ObjectMeta()
-    # what the claims look like; immutable
+    # the form of the claims; immutable
     spec: ResourceClaimTemplateSpec = stated(ResourceClaimTemplateSpec())
 
 
@@ -429,28 +447,28 @@ class ResourceClaimTemplate(ApiStruct, frozen=True, kw_only=True):
 
 
 class DeviceTaintSelector(ApiStruct, frozen=True, kw_only=True):
-    """Devices by driver, pool and name; each absent field matches all."""
+    """Selects devices by driver, pool and name. An absent field matches everything."""
 
-    driver: str | None = None  # only devices of this driver
-    pool: str | None = None  # only devices of this pool
-    device: str | None = None  # only devices of this name
+    driver: str | None = None  # the driver of the devices
+    pool: str | None = None  # the pool of the devices
+    device: str | None = None  # the name of the device
 
 
 class DeviceTaintRuleSpec(ApiStruct, frozen=True, kw_only=True):
     """A taint and the devices that get it."""
 
-    device_selector: DeviceTaintSelector | None = None  # absent: no device
-    taint: DeviceTaint = stated(DeviceTaint())  # what the devices get
+    device_selector: DeviceTaintSelector | None = None  # the devices that get the taint; none when absent
+    taint: DeviceTaint = stated(DeviceTaint())  # the taint to add to the devices
 
 
 class DeviceTaintRuleStatus(ApiStruct, frozen=True, kw_only=True):
-    """How far the eviction that the taint caused has come."""
+    """The progress of the eviction that the taint caused."""
 
     conditions: tuple[Condition, ...] = ()  # the state of the eviction
 
 
 class DeviceTaintRule(ApiStruct, frozen=True, kw_only=True):
-    """Taints devices from outside of their driver."""
+    """Adds a taint to devices, independently of their driver."""
 
     api_version: str = stated(API_VERSION)
     kind: str = stated("DeviceTaintRule")

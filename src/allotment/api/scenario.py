@@ -1,7 +1,7 @@
-"""A scenario: steps to be tried on a cluster in thought, and what is expected of them. It is written in files only.
+"""A scenario: steps to simulate on a copy of a cluster, and the expected results. Only files contain scenarios.
 
-Each step is read for itself (``autoscaler.scenario``), so that all that is wrong with a scenario can be told at once: ``steps``
-are as they were written, and :class:`Step` is the form of each.
+``autoscaler.scenario`` reads each step on its own, so that it can report all faults of a scenario at once: ``steps`` are
+plain values as written, and :class:`Step` is the form of each.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ API_VERSION = "allotment.dev/v1"
 
 
 class Scenario(ApiStruct, frozen=True, kw_only=True):
-    """Steps, tried one after another."""
+    """Steps, simulated one after another."""
 
     api_version: str = stated(API_VERSION)
     kind: str = stated("Scenario")
@@ -23,17 +23,17 @@ class Scenario(ApiStruct, frozen=True, kw_only=True):
 
 
 class AddNodes(ApiStruct, frozen=True, kw_only=True):
-    """Nodes to add, with their devices: exactly one of type, like, manifests and file says what they are."""
+    """Nodes to add, with their devices. Exactly one of type, like, manifests and file describes them."""
 
     type: str | None = None  # an instance type of the catalogue
     pool: str | None = None  # the node pool, or the node group, that a machine of the type comes from
-    zone: str | None = None  # where; absent: where it is cheapest
-    capacity_type: str | None = None  # on-demand, spot or reserved; absent: the cheapest
-    like: str | None = None  # a node that exists, of which copies are made
-    name: str | None = None  # the beginning of the new nodes' names
-    count: Int64 | None = None  # how many; absent: 1
+    zone: str | None = None  # the zone; the cheapest one when absent
+    capacity_type: str | None = None  # on-demand, spot or reserved; the cheapest one when absent
+    like: str | None = None  # an existing node to copy
+    name: str | None = None  # the prefix of the new nodes' names
+    count: Int64 | None = None  # how many nodes; 1 when absent
     manifests: tuple[Any, ...] = ()  # Nodes and the slices that they publish
-    file: str | None = None  # the same, in a file beside the scenario
+    file: str | None = None  # the same, in a file next to the scenario
 
 
 class OneNode(ApiStruct, frozen=True, kw_only=True):
@@ -45,16 +45,17 @@ class OneNode(ApiStruct, frozen=True, kw_only=True):
 
 
 class RemoveNode(ApiStruct, frozen=True, kw_only=True):
-    """A node to take away."""
+    """A node to remove."""
 
     SHORT_FORM: ClassVar[str | None] = "name"
 
     name: str = stated("")
-    force: bool | None = None  # true: also while its devices are in use, as if the machine broke down
+    # true: remove it even while its devices are in use, as if the machine broke down
+    force: bool | None = None
 
 
 class Submit(ApiStruct, frozen=True, kw_only=True):
-    """Objects to create: exactly one of manifests and file."""
+    """Objects to create, given by exactly one of manifests and file."""
 
     SHORT_FORM: ClassVar[str | None] = "file"
 
@@ -71,7 +72,7 @@ class DeleteStep(ApiStruct, frozen=True, kw_only=True):
 
 
 class ScaleStep(ApiStruct, frozen=True, kw_only=True):
-    """A workload that is to have another number of pods."""
+    """A workload whose number of pods changes."""
 
     kind: str = stated("")
     namespace: str | None = None  # absent: default
@@ -80,7 +81,7 @@ class ScaleStep(ApiStruct, frozen=True, kw_only=True):
 
 
 class TaintDevice(ApiStruct, frozen=True, kw_only=True):
-    """Devices that get a taint, by driver, pool and name, each absent one matching all; or a rule as it would be applied."""
+    """Devices that get a taint, selected by driver, pool and name, where an absent field matches all; or a whole rule."""
 
     driver: str | None = None
     pool: str | None = None
@@ -88,40 +89,43 @@ class TaintDevice(ApiStruct, frozen=True, kw_only=True):
     key: str | None = None
     value: str | None = None
     effect: str | None = None  # NoSchedule or NoExecute
-    rule: Any = None  # a DeviceTaintRule, in place of all others
+    rule: Any = None  # a DeviceTaintRule, instead of all other fields
 
 
 class ResizePool(ApiStruct, frozen=True, kw_only=True):
-    """A pool that is to have another number of devices."""
+    """A pool whose number of devices changes."""
 
     driver: str = stated("")
     pool: str = stated("")
-    devices: Int64 | None = None  # how many it has then
-    like: str | None = None  # the device that new ones are copies of; absent: the last
-    force: bool | None = None  # true: also devices that are in use go
+    devices: Int64 | None = None  # the new number of devices
+    like: str | None = None  # the device to copy for new ones; the last one when absent
+    force: bool | None = None  # true: devices that are in use go too
 
 
 class Counts(ApiStruct, frozen=True, kw_only=True):
-    """How many pods there are, of all."""
+    """The expected numbers of pods."""
 
     running: Int64 | None = None
     pending: Int64 | None = None
 
 
 class Expect(ApiStruct, frozen=True, kw_only=True):
-    """What must hold after a step. Pods are given by name, in ``default`` unless a namespace comes before a slash; a ``*`` stands
-    for anything, and then at least one pod must match."""
+    """What must hold after a step.
 
-    running: tuple[str, ...] = ()  # these have a node
-    pending: tuple[str, ...] = ()  # these are there and have none
+    Pods are named as ``name``, in ``default``, or as ``namespace/name``. A ``*`` matches anything; then at least one pod
+    must match.
+    """
+
+    running: tuple[str, ...] = ()  # pods that have a node
+    pending: tuple[str, ...] = ()  # pods that exist and have no node
     counts: Counts | None = None
-    refused: bool | None = None  # true: the step itself must be refused
+    refused: bool | None = None  # true: the simulation must refuse the step itself
 
 
 class Step(ApiStruct, frozen=True, kw_only=True):
-    """One verb, or none and only what is expected."""
+    """One action, or none and only expectations."""
 
-    name: str | None = None  # for people
+    name: str | None = None  # a title for people
     add_nodes: AddNodes | None = None
     remove_node: RemoveNode | None = None
     drain_node: OneNode | None = None

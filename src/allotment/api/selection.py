@@ -1,8 +1,8 @@
-"""Which objects are meant: label selectors and field selectors in the form that URLs and command lines have.
+"""Label selectors and field selectors as URLs and command lines write them.
 
 ``app=web,tier in (a, b),!canary`` is a label selector, ``metadata.name=a,spec.nodeName!=b`` a field selector. Both are
-lists of tests that must all hold. Parsing is one pass over at most ``MAX_SELECTOR_LENGTH`` characters; the messages of
-:class:`SelectorError` are Kubernetes'.
+lists of tests that must all hold. Parsing takes one pass over at most ``MAX_SELECTOR_LENGTH`` characters; the messages
+of :class:`SelectorError` are Kubernetes'.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ from allotment.api.names import LABEL_LENGTH, SUBDOMAIN_LENGTH, label_key_proble
 
 MAX_SELECTOR_LENGTH = 64 * 1024
 """Characters of a selector that we look at."""
+MAX_REQUIREMENTS = 8_000
+"""That a selector may have: whoever asks is kept waiting for each, and others with them. Of values there may be more."""
 
 
 class SelectorError(ValueError):
-    """A text that is no selector."""
+    """The text is not a valid selector."""
 
 
 class Test(Enum):
@@ -44,7 +46,7 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """Requirements that must all hold; without any, everything is meant."""
+    """Requirements that must all hold. A selector without any matches everything."""
 
     requirements: tuple[Requirement, ...] = ()
     _joint: _Joint = field(init=False, repr=False, compare=False)
@@ -59,7 +61,7 @@ class Selector:
         return not self.requirements or self._joint.holds(values)
 
     def exactly(self, key: str) -> str | None:
-        """The one value that ``key`` must have, if that is required."""
+        """The value that ``key`` must have, if the selector requires a single one."""
         for requirement in self.requirements:
             if requirement.key == key and requirement.test is Test.IN and len(requirement.values) == 1:
                 return next(iter(requirement.values))
@@ -75,8 +77,10 @@ class Selector:
 
 
 class _Joint:
-    """Requirements put together by key, so that a test of an object costs what the object has, not what the selector says:
-    thousands of requirements, tried one by one on thousands of objects, would keep a server busy for minutes."""
+    """Requirements joined by key, so that testing an object takes time in proportion to the object, not the selector.
+
+    Thousands of requirements, tested one by one on thousands of objects, would keep a server busy for minutes.
+    """
 
     __slots__ = ("above", "absent", "allowed", "below", "needed", "refused")
 
@@ -153,16 +157,19 @@ _BINARY = "in, notin, =, ==, !=, gt, lt"
 
 
 def parse_labels(text: str) -> Selector:
-    """A label selector. Raises SelectorError."""
+    """Parses a label selector. Raises SelectorError."""
     _check_length(text)
     return _LabelParser(text).parse()
 
 
 def parse_fields(text: str) -> Selector:
-    """A field selector: ``=``, ``==`` and ``!=`` only; a backslash takes the meaning from ``\\``, ``,`` and ``=``."""
+    """Parses a field selector: ``=``, ``==`` and ``!=`` only; a backslash escapes ``\\``, ``,`` and ``=``."""
     _check_length(text)
-    requirements = []
-    for part in _split_unescaped(text):
+    requirements: list[Requirement] = []
+    parts = _split_unescaped(text)
+    if len(parts) > MAX_REQUIREMENTS:
+        raise _too_many()
+    for part in parts:
         if not part:
             continue
         for operator, test in (("!=", Test.NOT_IN), ("==", Test.IN), ("=", Test.IN)):
@@ -183,19 +190,25 @@ def _check_length(text: str) -> None:
         )
 
 
+def _too_many() -> SelectorError:
+    return SelectorError(f"the selector has too many requirements; at most {MAX_REQUIREMENTS} are understood")
+
+
 class _LabelParser:
     def __init__(self, text: str) -> None:
         self._tokens = [(sign or "", word or "") for sign, word in _TOKEN.findall(text)]
         self._at = 0
 
     def parse(self) -> Selector:
-        requirements = []
+        requirements: list[Requirement] = []
         if not self._tokens:
             return EVERYTHING
         while True:
             sign, word = self._peek()
             if not word and sign != "!":
                 raise SelectorError(f"found '{sign}', expected: !, identifier, or 'end of string'")
+            if len(requirements) == MAX_REQUIREMENTS:
+                raise _too_many()
             try:
                 requirements.append(self._requirement())
             except SelectorError as exc:
@@ -251,7 +264,7 @@ class _LabelParser:
         if sign != "(":
             raise SelectorError(f"found '{sign or word}' expected: '('")
         values: set[str] = set()
-        expecting = True  # a value may come now; if a comma comes first, the value is empty
+        expecting = True  # a value may follow; if a comma comes first, the value is empty
         while True:
             sign, word = self._take()
             if word and expecting:
@@ -345,7 +358,7 @@ def _split_unescaped(text: str) -> list[str]:
 
 
 def _find_unescaped(part: str, operator: str) -> int:
-    """Where the part's first operator is, if it is this one; what stands before it may not hold an operator."""
+    """Where the part's first operator is, if it is this one; the text before it must not contain an operator."""
     at = 0
     while at < len(part):
         if part[at] == "\\":

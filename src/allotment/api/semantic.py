@@ -1,10 +1,10 @@
 """resource.k8s.io/v1alpha2: claims with semantic parameters and the ``partitionable`` model of node resources.
 
 This is the early design of KEP-4381. A driver publishes one or more :class:`NodeResourceSlice` per node, a tree
-of instances that may be split in alternative ways. A claim names a :class:`ResourceClass`; what exactly it
-needs stands in a :class:`ResourceClaimParameters` object, often generated from a vendor's own type, and the
-class may narrow that down by :class:`ResourceClassParameters`. The scheduler writes the result as a
-:class:`SemanticResourceHandle` into the claim's status.
+of instances that may be split in alternative ways. A claim names a :class:`ResourceClass`. A
+:class:`ResourceClaimParameters` object, often generated from a vendor's own type, says what exactly the claim needs,
+and the class may restrict that by :class:`ResourceClassParameters`. The scheduler writes the result into the claim's
+status as a :class:`SemanticResourceHandle`.
 
 The KEP contradicts itself in places. We decided:
 
@@ -32,7 +32,7 @@ API_VERSION = "resource.k8s.io/v1alpha2"
 
 
 class Attribute(ApiStruct, frozen=True, kw_only=True):
-    """A named property of an instance; exactly one value is set."""
+    """A named property of an instance; exactly one of the value fields is set."""
 
     name: str = stated("")  # unique within its list
     quantity_value: Quantity | None = msgspec.field(default=None, name="quantity")  # an amount
@@ -49,17 +49,17 @@ class Attribute(ApiStruct, frozen=True, kw_only=True):
 class AttributeGroup(ApiStruct, frozen=True, kw_only=True):
     """Attributes that several instances refer to by the group's name."""
 
-    name: str = stated("")  # how instances refer to the group
-    attributes: tuple[Attribute, ...] = ()  # what the group stands for
+    name: str = stated("")  # the name by which instances refer to the group
+    attributes: tuple[Attribute, ...] = ()  # the attributes in the group
 
 
 class ResourceInstanceGroup(ApiStruct, frozen=True, kw_only=True):
-    """One way to split an instance. While any part of it is in use, the instance's other ways are locked."""
+    """One way to split an instance. While any of its parts is in use, the instance's other ways are locked."""
 
     name: str = stated("")  # unique within the instance
     common_attributes_refs: tuple[str, ...] = ()  # attribute groups that all parts have
     attributes: tuple[Attribute, ...] = ()  # attributes that all parts have
-    resource_instances: tuple["ResourceInstance", ...] = ()  # the parts
+    resource_instances: tuple["ResourceInstance", ...] = ()  # the parts that the split creates
 
 
 class ResourceInstance(ApiStruct, frozen=True, kw_only=True):
@@ -67,8 +67,8 @@ class ResourceInstance(ApiStruct, frozen=True, kw_only=True):
 
     name: str = stated("")  # unique within its group
     common_attributes_refs: tuple[str, ...] = ()  # attribute groups that the instance has
-    attributes: tuple[Attribute, ...] = ()  # attributes of its own
-    partitions: tuple[ResourceInstanceGroup, ...] = ()  # the ways to split it
+    attributes: tuple[Attribute, ...] = ()  # attributes of this instance alone
+    partitions: tuple[ResourceInstanceGroup, ...] = ()  # the alternative ways to split the instance
 
 
 class PartitionableResources(ApiStruct, frozen=True, kw_only=True):
@@ -79,7 +79,7 @@ class PartitionableResources(ApiStruct, frozen=True, kw_only=True):
 
 
 class NodeResourceSliceSpec(ApiStruct, frozen=True, kw_only=True):
-    """What one driver offers on one node. With no model that we know, nothing of it can be used."""
+    """What one driver offers on one node. Without a model that we know, none of it can be used."""
 
     node_name: str = stated("")  # the node that has the resources
     driver_name: str = stated("")  # the driver that publishes and prepares them
@@ -99,7 +99,7 @@ class NodeResourceSlice(ApiStruct, frozen=True, kw_only=True):
 
 
 class ResourceClassParametersReference(ApiStruct, frozen=True, kw_only=True):
-    """Points at a class's parameters; ``uid`` only where it says what the parameters were generated from."""
+    """Points at a class's parameters. Only a reference to the object they were generated from has a ``uid``."""
 
     api_group: str | None = None
     kind: str = stated("")
@@ -109,7 +109,10 @@ class ResourceClassParametersReference(ApiStruct, frozen=True, kw_only=True):
 
 
 class ResourceClaimParametersReference(ApiStruct, frozen=True, kw_only=True):
-    """Points at a claim's parameters in the claim's namespace; ``uid`` as for classes."""
+    """Points at a claim's parameters in the claim's namespace.
+
+    Only a reference to the object they were generated from has a ``uid``.
+    """
 
     api_group: str | None = None
     kind: str = stated("")
@@ -125,8 +128,9 @@ class ResourceClass(ApiStruct, frozen=True, kw_only=True):
     metadata: ObjectMeta = ObjectMeta()
     driver_name: str = stated("")  # the driver that serves claims of the class
     parameters_ref: ResourceClassParametersReference | None = None  # the class's parameters
-    suitable_nodes: NodeSelector | None = None  # absent: all nodes
-    semantic_parameters: bool | None = None  # true: the scheduler allocates, not a driver's controller
+    suitable_nodes: NodeSelector | None = None  # the nodes on which the class can be used; all when absent
+    # true: the scheduler allocates claims of the class, not a driver's controller
+    semantic_parameters: bool | None = None
 
 
 class PartitionableResourceFilter(ApiStruct, frozen=True, kw_only=True):
@@ -151,18 +155,18 @@ class ResourceClassParameters(ApiStruct, frozen=True, kw_only=True):
     # the object of the vendor's own type that this one was made from
     generated_from: ResourceClassParametersReference | None = None
     vendor_parameters: Any = None  # any object; the driver knows its form
-    filters: tuple[ResourceFilter, ...] = ()  # what must hold for resources given to claims of the class
+    filters: tuple[ResourceFilter, ...] = ()  # tests that resources for claims of the class must pass
 
 
 class PartitionableResourceRequest(ApiStruct, frozen=True, kw_only=True):
     """One instance for which the selector holds."""
 
-    name: str | None = None  # not used so far
+    name: str | None = None  # not used yet
     selector: str = stated("")  # in CEL, over the instance's attributes
 
 
 class PartitionableResourceRequests(ApiStruct, frozen=True, kw_only=True):
-    """Instances that are all needed."""
+    """Instances that the claim needs, all of them."""
 
     required: tuple[PartitionableResourceRequest, ...] = ()  # one entry for each instance
 
@@ -170,7 +174,7 @@ class PartitionableResourceRequests(ApiStruct, frozen=True, kw_only=True):
 class ResourceRequest(ApiStruct, frozen=True, kw_only=True):
     """What is needed from one driver."""
 
-    driver_name: str = stated("")  # the driver
+    driver_name: str = stated("")  # the driver that offers the resources
     partitionable: PartitionableResourceRequests | None = None  # for resources in the partitionable model
 
 
@@ -191,7 +195,7 @@ class ResourceClaimParameters(ApiStruct, frozen=True, kw_only=True):
 
 
 class AllocatedResourceInstance(ApiStruct, frozen=True, kw_only=True):
-    """An instance by all names on the way to it, joined by ``/``."""
+    """An allocated instance. Its id joins all names on the way to it with ``/``."""
 
     SHORT_FORM: ClassVar[str | None] = "id"
 
@@ -205,7 +209,7 @@ class PartitionableAllocationResult(ApiStruct, frozen=True, kw_only=True):
 
 
 class SemanticResourceHandle(ApiStruct, frozen=True, kw_only=True):
-    """What the scheduler gave: on which node, which instances, and the parameters of that moment."""
+    """What the scheduler allocated: the node, the instances, and the parameters as they were at that moment."""
 
     vendor_class_parameters: Any = None
     vendor_claim_parameters: Any = None
@@ -214,7 +218,7 @@ class SemanticResourceHandle(ApiStruct, frozen=True, kw_only=True):
 
 
 class ResourceHandle(ApiStruct, frozen=True, kw_only=True):
-    """What a driver's kubelet plugin gets: opaque data of its controller, or the scheduler's result."""
+    """What a driver's kubelet plugin gets: opaque data from its controller, or the scheduler's result."""
 
     driver_name: str | None = None
     data: str | None = None
@@ -222,32 +226,34 @@ class ResourceHandle(ApiStruct, frozen=True, kw_only=True):
 
 
 class AllocationResult(ApiStruct, frozen=True, kw_only=True):
-    """What a claim got, on which nodes it can be used, and whether by several pods at a time."""
+    """What a claim got, the nodes on which it can be used, and whether several pods can use it at the same time."""
 
     resource_handles: tuple[ResourceHandle, ...] = ()  # what the drivers need to prepare the resources
-    available_on_nodes: NodeSelector | None = None  # absent: all nodes
+    # the nodes on which the claim can be used; all when absent
+    available_on_nodes: NodeSelector | None = None
     shareable: bool | None = None  # true: several pods may use the claim at the same time
 
 
 class ResourceClaimSpec(ApiStruct, frozen=True, kw_only=True):
-    """What a claim asks for, by reference to a class and to parameters."""
+    """What a claim requests, by reference to a class and to parameters."""
 
     resource_class_name: str = stated("")  # the class that says which driver serves the claim
-    parameters_ref: ResourceClaimParametersReference | None = None  # what exactly is needed
-    allocation_mode: str | None = None  # WaitForFirstConsumer (when absent) or Immediate
+    # points at the parameters that say what exactly the claim needs
+    parameters_ref: ResourceClaimParametersReference | None = None
+    allocation_mode: str | None = None  # Immediate, or WaitForFirstConsumer, which is the default
 
 
 class ResourceClaimStatus(ApiStruct, frozen=True, kw_only=True):
     """What the claim got and who uses it."""
 
-    driver_name: str | None = None  # the driver that the claim was allocated by
-    allocation: AllocationResult | None = None  # what the claim got; absent: nothing so far
-    reserved_for: tuple[ResourceClaimConsumerReference, ...] = ()  # who may use the claim now
-    deallocation_requested: bool | None = None  # true: the resources shall be given back
+    driver_name: str | None = None  # the driver that serves the claim, set when it is allocated
+    allocation: AllocationResult | None = None  # what the claim got; absent until it is allocated
+    reserved_for: tuple[ResourceClaimConsumerReference, ...] = ()  # the consumers that may use the claim now
+    deallocation_requested: bool | None = None  # true: the resources should be given back
 
 
 class ResourceClaim(ApiStruct, frozen=True, kw_only=True):
-    """A request for resources of a class and, once allocated, the resources."""
+    """A request for resources of a class and, once it is allocated, the resources themselves."""
 
     api_version: str = stated(API_VERSION)
     kind: str = stated("ResourceClaim")
@@ -257,14 +263,14 @@ class ResourceClaim(ApiStruct, frozen=True, kw_only=True):
 
 
 class ResourceClaimTemplateSpec(ApiStruct, frozen=True, kw_only=True):
-    """What each claim made from the template looks like."""
+    """The form of each claim made from the template."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: ResourceClaimSpec = stated(ResourceClaimSpec())
 
 
 class ResourceClaimTemplate(ApiStruct, frozen=True, kw_only=True):
-    """The pattern of claims that are made for one pod each and go away with it."""
+    """The template for claims that are made for one pod each and go away with it."""
 
     api_version: str = stated(API_VERSION)
     kind: str = stated("ResourceClaimTemplate")

@@ -1,4 +1,4 @@
-"""Versions as https://semver.org 2.0.0 orders them, read strictly or with three degrees of mercy.
+"""Versions, ordered as in https://semver.org 2.0.0. There are three readers, of increasing leniency.
 
 =====================  =============================================================  ====================
 reader                 accepts besides ``MAJOR.MINOR.PATCH[-PRE][+BUILD]``            used by
@@ -8,7 +8,7 @@ reader                 accepts besides ``MAJOR.MINOR.PATCH[-PRE][+BUILD]``      
 ``parse_tolerant``     all that, and space around it                                  v1alpha2's attributes
 =====================  =============================================================  ====================
 
-Numbers are 64-bit and unsigned. Equality, order and hash go by precedence, so build metadata does not count:
+Numbers are 64-bit and unsigned. Equality, order and hash use precedence, so build metadata does not count:
 ``1.0.0+a == 1.0.0+b``. ``str`` gives back every part.
 """
 
@@ -20,8 +20,10 @@ from typing import Any, Final
 
 from allotment.api.text import quoted, trimmed
 
+__all__ = ["Version", "VersionError"]
+
 _UINT64_MAX: Final = 2**64 - 1
-_CACHED_LENGTH: Final = 128  # longer texts are parsed anew each time, so that the cache stays small
+_CACHED_LENGTH: Final = 128  # longer texts are not cached, so that the cache stays small
 
 _NUMBER: Final = r"(0|[1-9][0-9]*+)"
 _IDENTIFIERS: Final = r"([0-9A-Za-z-]++(?:\.[0-9A-Za-z-]++)*+)"
@@ -58,12 +60,12 @@ class Version:
 
     @staticmethod
     def parse(text: str) -> Version:
-        """The version that the text stands for, by the letter of the specification; raises VersionError."""
+        """Parses a version exactly as the specification requires; raises VersionError."""
         return _parse(text) if len(text) <= _CACHED_LENGTH else _parse_anew(text)
 
     @staticmethod
     def parse_normalized(text: str) -> Version:
-        """As ``parse``, after dropping one leading ``v``, filling up missing numbers and dropping leading zeros.
+        """Like ``parse``, after dropping one leading ``v``, adding missing numbers and dropping leading zeros.
 
         A shortened version may not have a pre-release or build metadata.
         """
@@ -78,7 +80,7 @@ class Version:
 
     @staticmethod
     def parse_tolerant(text: str) -> Version:
-        """As ``parse_normalized``, with space around the text allowed."""
+        """Like ``parse_normalized``, but allows space around the text."""
         return Version.parse_normalized(trimmed(text))
 
     def __eq__(self, other: object) -> bool:
@@ -118,7 +120,7 @@ class Version:
 
 
 def is_version(text: str) -> bool:
-    """Whether the text has the form of a version, with numbers of any size: all that the API asks of attributes."""
+    """Whether the text has the form of a version, with numbers of any size. The API requires no more of attributes."""
     match = _VERSION.fullmatch(text)
     pre = match[4] if match else None
     return match is not None and not (pre and any(map(_LEADING_ZERO.fullmatch, pre.split("."))))

@@ -1,4 +1,4 @@
-"""What an API server answers when it cannot do what was asked: a ``Status`` object, and here the exceptions for it.
+"""A server's answer to a request that failed, a ``Status`` object, as exceptions.
 
 The server raises them and writes them out with :meth:`StatusError.to_status`; the client reads the reply with
 :func:`from_status` and raises the same class again. Codes, reasons and the wording of the messages are Kubernetes'.
@@ -23,16 +23,19 @@ from itertools import islice
 from typing import Any, ClassVar
 
 from allotment.api.fields import MOST_ERRORS, OMITTED, REQUIRED, ErrorKind, FieldError
+from allotment.api.text import shortened
 
 MAX_TOLD = 200
-"""Errors of one object that are told; the rest is counted. A body of 3 MiB can hold a hundred thousand."""
+"""The most errors listed for one object; the rest is only counted. A body of 3 MiB can hold a hundred thousand."""
 
 MAX_VALUE, MAX_VALUES = 10_000, 100_000
 """Characters of one wrong value that are told, and of all of one object: each error may be about the whole body."""
+MAX_NAME = 1_000
+"""Characters of the object's name that are told: the longest names of any kind are shorter, and it may be what is wrong."""
 
 
 class StatusError(Exception):
-    """A request that failed, as the server tells it. ``details`` is the Status object's, as plain JSON."""
+    """A request failed, as the server reports it. ``details`` is the field of the Status object, as plain JSON."""
 
     code: ClassVar[int] = 500
     reason: ClassVar[str] = "Unknown"
@@ -46,7 +49,8 @@ class StatusError(Exception):
         super().__init__(message)
         self.message = message
         self.details = dict(details or {})
-        self.metadata = dict(metadata or {})  # of a list that expired: ``continue``, to go on all the same
+        # for an expired list: the ``continue`` token with which to go on nevertheless
+        self.metadata = dict(metadata or {})
 
     def to_status(self) -> dict[str, Any]:
         """The Status object to send."""
@@ -67,7 +71,7 @@ class StatusError(Exception):
 
     @property
     def retry_after(self) -> int | None:
-        """Seconds after which the server wants to be asked again, if it said so."""
+        """Seconds after which the client should try again, if the server said so."""
         seconds = self.details.get("retryAfterSeconds")
         return seconds if isinstance(seconds, int) else None
 
@@ -165,11 +169,12 @@ _CLASSES: tuple[type[StatusError], ...] = (
     InsufficientStorage,
 )
 _BY_REASON = {known.reason: known for known in _CLASSES}
-_BY_CODE = {known.code: known for known in reversed(_CLASSES)}  # of two with one code, the first
+# if two classes have the same code, the first one
+_BY_CODE = {known.code: known for known in reversed(_CLASSES)}
 
 
 def from_status(code: int, body: Mapping[str, Any] | None) -> StatusError:
-    """The exception for a failed reply: by its reason, else by its HTTP code. ``body`` is the Status, if it was one."""
+    """The exception for a failed reply, chosen by reason or else by HTTP code. ``body`` is the Status, if it is one."""
     body = body if isinstance(body, Mapping) else {}
     known = _BY_REASON.get(body.get("reason", ""), _BY_CODE.get(code, StatusError))
     details = body.get("details")
@@ -182,7 +187,7 @@ def from_status(code: int, body: Mapping[str, Any] | None) -> StatusError:
     )
 
 
-# --- the replies that every resource gives, in Kubernetes' words; ``resource`` is the plural name ---
+# --- replies that all resources share, in Kubernetes' words; ``resource`` is the plural name ---
 
 
 def _of(resource: str, name: str, group: str) -> dict[str, Any]:
@@ -218,6 +223,7 @@ def forbidden(resource: str, name: str, group: str = "", why: str = "") -> Forbi
 
 def invalid(kind: str, name: str, errors: Iterable[FieldError], group: str = "") -> Invalid:
     """The errors of an object in one message and one cause each. ``kind`` is the kind, not the plural."""
+    name = shortened(name, MAX_NAME)  # as it may be what is wrong
     causes, told, length = [], [], 0
     errors = iter(errors)
     for error in islice(errors, MAX_TOLD):
@@ -261,7 +267,7 @@ _PIECES = json.JSONEncoder(default=str, ensure_ascii=False, separators=(",", ":"
 
 
 def _shown(value: object) -> str:
-    """A value as JSON, written no further than it is told: it may be the whole body, and each error may tell it."""
+    """A value as JSON, encoded only up to the length shown: it may be the whole body, and each error may show it."""
     parts: list[str] = []
     length = 0
     for part in _PIECES(value[: MAX_VALUE + 1] if isinstance(value, str | list) else value):
@@ -273,7 +279,7 @@ def _shown(value: object) -> str:
 
 
 def told_as_cause(error: FieldError, *, with_value: bool = True) -> str:
-    """One error as Kubernetes words it: the kind of fault, the value where it has one, then what is wrong."""
+    """One error as Kubernetes words it: the kind of fault, the value if there is one, then what is wrong."""
     parts = [_SPOKEN[error.kind]]
     if with_value and error.kind in _WITH_VALUE and error.value is not OMITTED:
         parts.append(_shown(error.value))

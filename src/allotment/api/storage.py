@@ -1,7 +1,7 @@
-"""Volumes and what provides them, as far as scheduling and binding read them: core/v1's PersistentVolume and
+"""Volumes and their providers, with the fields that scheduling and binding read: core/v1's PersistentVolume and
 PersistentVolumeClaim, and storage.k8s.io/v1.
 
-Like ``core``, these are views: how a volume is mounted is of no interest here and stays in the stored JSON.
+Like ``core``, these are views: how a volume is mounted does not matter here and stays in the stored JSON.
 """
 
 from typing import ClassVar
@@ -16,23 +16,23 @@ from allotment.api.volumes import AWSDisk, AzureDisk, CinderDisk, GCEDisk, Portw
 API_VERSION = "storage.k8s.io/v1"
 
 STORAGE = "storage"
-"""The name of the one resource that volumes have and claims ask for."""
+"""The name of the only resource that volumes have and claims request."""
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
-"""Annotation of a claim: both directions of its binding are written."""
+"""Annotation of a claim: both directions of its binding are recorded."""
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
-"""Annotation of a volume or claim: a component chose the other side, not a person."""
+"""Annotation of a volume or claim: a component, not a person, chose the other side."""
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
-"""Annotation of a claim: the node for which its volume is to be made."""
+"""Annotation of a claim: the node for which its volume should be made."""
 STORAGE_PROVISIONER = "volume.kubernetes.io/storage-provisioner"
-"""Annotation of a claim: who is to make its volume."""
+"""Annotation of a claim: the provisioner that should make its volume."""
 PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
-"""Annotation of a volume: who made it, and is to delete it."""
+"""Annotation of a volume: the provisioner that made it and should delete it."""
 OLD_CLASS = "volume.beta.kubernetes.io/storage-class"
-"""Annotation that names a class; it counts before the field."""
+"""Annotation that names a class; it takes precedence over the field."""
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
-"""Annotation of a class with "true": claims that name none get it."""
+"""Annotation of a class: with "true", claims that name no class get this one."""
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
-"""The provisioner of classes whose volumes are all made by hand."""
+"""The provisioner of classes whose volumes people make by hand."""
 WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
 READ_WRITE_ONCE_POD = "ReadWriteOncePod"
 
@@ -40,13 +40,13 @@ READ_WRITE_ONCE_POD = "ReadWriteOncePod"
 
 
 class VolumeNodeAffinity(ApiStruct, frozen=True, kw_only=True):
-    """From which nodes a volume can be reached."""
+    """The nodes that can reach a volume."""
 
     required: NodeSelector | None = None
 
 
 class CSIVolume(ApiStruct, frozen=True, kw_only=True):
-    """A volume of a CSI driver; ``volume_handle`` is its name there."""
+    """A volume of a CSI driver; ``volume_handle`` is the driver's name for it."""
 
     NOT_READ: ClassVar[frozenset[str]] = frozenset(
         {
@@ -66,7 +66,7 @@ class CSIVolume(ApiStruct, frozen=True, kw_only=True):
 
 
 class PersistentVolumeSpec(ApiStruct, frozen=True, kw_only=True):
-    """What a volume is and whose it is."""
+    """What a volume is, and which claim has it."""
 
     NOT_READ: ClassVar[frozenset[str]] = frozenset(
         {
@@ -92,11 +92,11 @@ class PersistentVolumeSpec(ApiStruct, frozen=True, kw_only=True):
 
     capacity: dict[str, Quantity] = msgspec.field(default_factory=dict)
     access_modes: tuple[str, ...] = ()
-    claim_ref: ObjectReference | None = None  # the claim that has it, or is to have it
+    claim_ref: ObjectReference | None = None  # the claim that has the volume, or will get it
     persistent_volume_reclaim_policy: str | None = None  # Retain, Delete or Recycle
     storage_class_name: str | None = None
     volume_mode: str | None = None  # Filesystem (when absent) or Block
-    node_affinity: VolumeNodeAffinity | None = None  # absent: every node reaches it
+    node_affinity: VolumeNodeAffinity | None = None  # the nodes that reach the volume; all when absent
     volume_attributes_class_name: str | None = None
     csi: CSIVolume | None = None
     gce_persistent_disk: GCEDisk | None = None
@@ -107,7 +107,7 @@ class PersistentVolumeSpec(ApiStruct, frozen=True, kw_only=True):
 
 
 class PersistentVolumeStatus(ApiStruct, frozen=True, kw_only=True):
-    """What the binder says of a volume."""
+    """The binder's report on a volume."""
 
     phase: str | None = None  # Pending, Available, Bound, Released or Failed
     message: str | None = None
@@ -116,7 +116,7 @@ class PersistentVolumeStatus(ApiStruct, frozen=True, kw_only=True):
 
 
 class PersistentVolume(ApiStruct, frozen=True, kw_only=True):
-    """A piece of storage."""
+    """A piece of storage that claims can be bound to."""
 
     api_version: str = stated("v1")
     kind: str = stated("PersistentVolume")
@@ -129,14 +129,14 @@ class PersistentVolume(ApiStruct, frozen=True, kw_only=True):
 
 
 class VolumeResources(ApiStruct, frozen=True, kw_only=True):
-    """How much storage a claim asks for."""
+    """How much storage a claim requests."""
 
     limits: dict[str, Quantity] = msgspec.field(default_factory=dict)
     requests: dict[str, Quantity] = msgspec.field(default_factory=dict)
 
 
 class PersistentVolumeClaimSpec(ApiStruct, frozen=True, kw_only=True):
-    """What kind of volume is asked for; ``volume_name`` is the one that the claim got."""
+    """The kind of volume that a claim requests; ``volume_name`` is the volume that it got."""
 
     NOT_READ: ClassVar[frozenset[str]] = frozenset({"dataSource", "dataSourceRef"})
 
@@ -150,7 +150,7 @@ class PersistentVolumeClaimSpec(ApiStruct, frozen=True, kw_only=True):
 
 
 class PersistentVolumeClaimStatus(ApiStruct, frozen=True, kw_only=True):
-    """What the binder says of a claim."""
+    """The binder's report on a claim."""
 
     NOT_READ: ClassVar[frozenset[str]] = frozenset(
         {
@@ -169,7 +169,7 @@ class PersistentVolumeClaimStatus(ApiStruct, frozen=True, kw_only=True):
 
 
 class PersistentVolumeClaim(ApiStruct, frozen=True, kw_only=True):
-    """A wish for a piece of storage."""
+    """A request for a piece of storage."""
 
     api_version: str = stated("v1")
     kind: str = stated("PersistentVolumeClaim")
@@ -189,13 +189,13 @@ class TopologySelectorRequirement(ApiStruct, frozen=True, kw_only=True):
 
 
 class TopologySelectorTerm(ApiStruct, frozen=True, kw_only=True):
-    """All of these must hold. A term without any matches no node."""
+    """Requirements that must all hold. A term without any matches no node."""
 
     match_label_expressions: tuple[TopologySelectorRequirement, ...] = ()
 
 
 class StorageClass(ApiStruct, frozen=True, kw_only=True):
-    """How volumes of a kind are made."""
+    """How volumes of a class are made."""
 
     NOT_READ: ClassVar[frozenset[str]] = frozenset({"allowVolumeExpansion", "mountOptions", "parameters"})
 
@@ -212,7 +212,7 @@ class StorageClass(ApiStruct, frozen=True, kw_only=True):
 
 
 class VolumeNodeResources(ApiStruct, frozen=True, kw_only=True):
-    """How many volumes of a driver a node can have; absent: any number."""
+    """How many volumes of a driver a node can have; any number when absent."""
 
     count: Int64 | None = None
 
@@ -245,7 +245,7 @@ class CSINode(ApiStruct, frozen=True, kw_only=True):
 
 
 class CSIDriverSpec(ApiStruct, frozen=True, kw_only=True):
-    """What a driver needs of others."""
+    """What a driver requires of other components."""
 
     NOT_READ: ClassVar[frozenset[str]] = frozenset(
         {
@@ -261,8 +261,10 @@ class CSIDriverSpec(ApiStruct, frozen=True, kw_only=True):
         }
     )
 
-    storage_capacity: bool | None = None  # a volume is made only where CSIStorageCapacities say there is room
-    prevent_pod_scheduling_if_missing: bool | None = None  # pods need the driver in their node's CSINode
+    # true: volumes are made only where a CSIStorageCapacity says that there is room
+    storage_capacity: bool | None = None
+    # true: pods need the driver to be in their node's CSINode
+    prevent_pod_scheduling_if_missing: bool | None = None
 
 
 class CSIDriver(ApiStruct, frozen=True, kw_only=True):
@@ -281,9 +283,9 @@ class CSIStorageCapacity(ApiStruct, frozen=True, kw_only=True):
     kind: str = stated("CSIStorageCapacity")
     metadata: ObjectMeta = ObjectMeta()
     storage_class_name: str = stated("")
-    node_topology: LabelSelector | None = None  # absent: no node has access
+    node_topology: LabelSelector | None = None  # the nodes that have access; none when absent
     capacity: Quantity | None = None
-    maximum_volume_size: Quantity | None = None  # counts before capacity
+    maximum_volume_size: Quantity | None = None  # the largest possible volume; takes precedence over capacity
 
 
 class VolumeAttachmentSource(ApiStruct, frozen=True, kw_only=True):
@@ -295,7 +297,7 @@ class VolumeAttachmentSource(ApiStruct, frozen=True, kw_only=True):
 
 
 class VolumeAttachmentSpec(ApiStruct, frozen=True, kw_only=True):
-    """Which volume is to be attached to which node, and by whom."""
+    """Which volume should be attached to which node, and by which driver."""
 
     attacher: str = stated("")
     source: VolumeAttachmentSource = VolumeAttachmentSource()
@@ -303,7 +305,7 @@ class VolumeAttachmentSpec(ApiStruct, frozen=True, kw_only=True):
 
 
 class VolumeAttachment(ApiStruct, frozen=True, kw_only=True):
-    """A volume on its way to a node."""
+    """The attachment of a volume to a node."""
 
     NOT_READ: ClassVar[frozenset[str]] = frozenset({"status"})
 
@@ -314,19 +316,31 @@ class VolumeAttachment(ApiStruct, frozen=True, kw_only=True):
 
 
 def class_of(obj: PersistentVolume | PersistentVolumeClaim) -> str:
-    """The class that a volume or a claim is of; empty: none."""
+    """The class of a volume or a claim; empty if it has none."""
     annotated = obj.metadata.annotations.get(OLD_CLASS)
     return obj.spec.storage_class_name or "" if annotated is None else annotated
 
 
 def is_bound(claim: PersistentVolumeClaim) -> bool:
-    """Whether both directions of a claim's binding are written."""
+    """Whether both directions of a claim's binding are recorded."""
     return bool(claim.spec.volume_name) and BIND_COMPLETED in claim.metadata.annotations
 
 
 def belongs_to(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """Whether a volume says that it is, or is to be, this claim's."""
+    """Whether a volume's reference names this claim as its present or future owner."""
     ref, meta = volume.spec.claim_ref, claim.metadata
     if ref is None or (ref.namespace, ref.name) != (meta.namespace, meta.name):
         return False
     return not ref.uid or ref.uid == meta.uid
+
+
+KINDS: tuple[type[ApiStruct], ...] = (
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    CSINode,
+    CSIDriver,
+    CSIStorageCapacity,
+    VolumeAttachment,
+)
+"""All that has to do with storage."""

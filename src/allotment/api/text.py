@@ -1,7 +1,7 @@
-"""Text as Go programs see it, and as messages show it.
+"""Text as Go programs treat it, and as messages show it.
 
-Kubernetes counts bytes where Python counts characters, and trims the white space that Unicode calls so, where
-Python also trims some control characters.
+Kubernetes counts bytes where Python counts characters. It trims only what Unicode calls white space, where Python also
+trims some control characters.
 """
 
 from collections.abc import Collection, Sequence
@@ -9,13 +9,13 @@ from heapq import nsmallest
 from typing import Final
 
 SHOWN: Final = 80
-"""Characters of a user's text that a message shows."""
+"""The most characters of a user's text that a message shows."""
 
 NAMED: Final = 20
-"""Names of a collection that an error lists."""
+"""The most names of a collection that an error lists."""
 
 FEW: Final = 5
-"""Names that a sentence lists."""
+"""The most names that a sentence lists."""
 
 _SPACE: Final = (
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006"
@@ -24,7 +24,7 @@ _SPACE: Final = (
 
 
 def byte_length(text: str) -> int:
-    """The length in UTF-8."""
+    """The number of bytes in UTF-8."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
@@ -34,7 +34,7 @@ def trimmed(text: str) -> str:
 
 
 def shortened(text: str, most: int = SHOWN) -> str:
-    """The text, or its two ends if it is too long for a message."""
+    """The text, or only its two ends if it is too long for a message."""
     if len(text) <= most:
         return text
     half = (most - 3) // 2
@@ -47,28 +47,30 @@ def quoted(text: str) -> str:
 
 
 def some_of(names: Collection[str], most: int = NAMED) -> str:
-    """Names in order, as a message lists them: each shortened, and no more than ``most`` of them."""
+    """Names in order for a message: each shortened, and at most ``most`` of them."""
     listed = [shortened(name) for name in nsmallest(most, names)]
     more = [f"and {len(names) - most} more"] if len(names) > most else []
     return ", ".join(listed + more)
 
 
 def printable(text: str) -> str:
-    """One line: control characters and line breaks, which names and attributes may hold, written as escapes."""
+    """The text as one line: control characters and line breaks, which names and attributes may hold, become escapes."""
     if text.isprintable():
         return text
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
 def printable_lines(text: str) -> str:
-    """As ``printable`` for a message of several lines; those after the first begin with a space, so that what a name holds
-    does not look like a line of ours."""
+    """Like ``printable`` for a message of several lines.
+
+    Lines after the first begin with a space, so that the content of a name cannot look like a line of our own.
+    """
     first, *others = map(printable, text.split("\n"))
     return "\n".join([first, *(line if line.startswith(" ") else f"  {line}" for line in others)])
 
 
 def printable_json(text: str) -> str:
-    """JSON that says the same, and holds nothing besides line breaks that a terminal obeys or hides."""
+    """Equivalent JSON without characters that a terminal obeys or hides, except line breaks."""
     if all(map(str.isprintable, text.split("\n"))):
         return text
     import json
@@ -82,6 +84,6 @@ def plural(count: int, word: str) -> str:
 
 
 def few(names: Sequence[str], most: int = FEW, separator: str = ", ") -> str:
-    """The first names, and how many more there are."""
+    """The first few names, and how many more there are."""
     more = len(names) - most
     return separator.join(names[:most]) + (f" and {more} more" if more > 0 else "")

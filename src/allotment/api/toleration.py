@@ -1,4 +1,4 @@
-"""Which taints of nodes a toleration is for."""
+"""Which taints of nodes a toleration matches."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ _DECIMAL = re.compile(r"0|-?[1-9][0-9]{0,18}")
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """No effect stands for every effect, no key for every key, no operator for Equal. ``Lt`` and ``Gt`` compare the taint's
-    value as a number with the toleration's."""
+    """Whether the toleration matches the taint.
+
+    An absent effect matches every effect, an absent key every key, and an absent operator means Equal. ``Lt`` and ``Gt``
+    compare the taint's value as a number with the toleration's.
+    """
     if toleration.effect and toleration.effect != taint.effect:
         return False
     if toleration.key and toleration.key != taint.key:

@@ -1,5 +1,5 @@
-"""The way to a value while an object is walked over: a chain that costs nothing to lengthen, and is put into words when
-there is something to tell. Joined texts would cost a copy of the whole way at every value, and keys may be megabytes long.
+"""The path to a value during a walk over an object: a chain that costs nothing to extend and becomes text only when there
+is something to report. Joined strings would cost a copy of the whole path at every value, and keys may be megabytes long.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from typing import Final, TypeAlias
 from allotment.api.text import shortened
 
 Trail: TypeAlias = "tuple[Trail, str | int] | None"
-"""The way to what holds the value, and the key or index in it; None is the whole object. A key in brackets is told as it is."""
+"""The trail of the container, and the key or index in it; None is the whole object. A key in brackets is kept as it is."""
 
 LONGEST_TRAIL: Final = 1000
-"""Characters of a way that are told: its two ends."""
+"""The most characters of a path that messages show; of a longer one they show the two ends."""
 
 
 def dotted(trail: Trail) -> str:
-    """The way as ``spec.parts[0].name``, long keys shortened."""
+    """The path as ``spec.parts[0].name``, with long keys shortened."""
     steps: list[str] = []
     while trail is not None:
         trail, step = trail

@@ -1,13 +1,13 @@
-"""A property of a device of a machine that does not run yet: it will have a value, and nobody knows which."""
+"""A property of a device on a machine that does not run yet: it will have a value that nobody knows so far."""
 
 from allotment.api.meta import stated
 from allotment.api.resource import DeviceAttribute
 
 
 class UnknownAttribute(DeviceAttribute, frozen=True, kw_only=True):
-    """Equals those with the same ``binding_key`` and no others, in particular no value that is known.
+    """Stands for the future value. It equals those with the same ``binding_key``, and no known value.
 
-    Nobody publishes it: it stands in slices that are foreseen. An expression that reads it has no answer.
+    Drivers never publish it: it occurs only in predicted slices. An expression that reads it has no result.
     """
 
-    binding_key: str = stated("")  # which attributes will have the same value
+    binding_key: str = stated("")  # attributes with the same key will have the same value

@@ -1,7 +1,7 @@
-"""What a pod says about its volumes, as far as that decides where it can run.
+"""The parts of a pod's volumes that decide where the pod can run.
 
-Volumes that are made of files (config maps, secrets, projections, empty directories, …) fit everywhere. They read as a
-volume without any content, and so does a driver's inline volume: kube-scheduler does not look at those either.
+Volumes made of files (config maps, secrets, projections, empty directories, …) fit everywhere. They read as a volume
+without content, and so does a driver's inline volume: kube-scheduler ignores those too.
 """
 
 from typing import ClassVar
@@ -20,13 +20,13 @@ class VolumeClaim(ApiStruct, frozen=True, kw_only=True):
 
 
 class EphemeralVolume(ApiStruct, frozen=True, kw_only=True):
-    """A PersistentVolumeClaim that is made for the pod and goes with it; it is called after the pod and the volume."""
+    """A PersistentVolumeClaim that is made for the pod, named after the pod and the volume, and removed with the pod."""
 
     NOT_READ: ClassVar[frozenset[str]] = frozenset({"volumeClaimTemplate"})
 
 
 class GCEDisk(ApiStruct, frozen=True, kw_only=True):
-    """A disk of Google's cloud, by the field of the time before CSI."""
+    """A disk in Google's cloud, in the field from before CSI."""
 
     NOT_READ: ClassVar[frozenset[str]] = frozenset({"fsType", "partition"})
 
@@ -35,7 +35,7 @@ class GCEDisk(ApiStruct, frozen=True, kw_only=True):
 
 
 class AWSDisk(ApiStruct, frozen=True, kw_only=True):
-    """A disk of Amazon's cloud, by the field of the time before CSI."""
+    """A disk in Amazon's cloud, in the field from before CSI."""
 
     NOT_READ: ClassVar[frozenset[str]] = frozenset({"fsType", "partition", "readOnly"})
 
@@ -43,7 +43,7 @@ class AWSDisk(ApiStruct, frozen=True, kw_only=True):
 
 
 class AzureDisk(ApiStruct, frozen=True, kw_only=True):
-    """A disk of Microsoft's cloud, by the field of the time before CSI."""
+    """A disk in Microsoft's cloud, in the field from before CSI."""
 
     NOT_READ: ClassVar[frozenset[str]] = frozenset({"cachingMode", "diskName", "fsType", "kind", "readOnly"})
 
@@ -51,7 +51,7 @@ class AzureDisk(ApiStruct, frozen=True, kw_only=True):
 
 
 class CinderDisk(ApiStruct, frozen=True, kw_only=True):
-    """A disk of OpenStack, by the field of the time before CSI."""
+    """A disk in OpenStack, in the field from before CSI."""
 
     NOT_READ: ClassVar[frozenset[str]] = frozenset({"fsType", "readOnly", "secretRef"})
 
@@ -59,7 +59,7 @@ class CinderDisk(ApiStruct, frozen=True, kw_only=True):
 
 
 class PortworxVolume(ApiStruct, frozen=True, kw_only=True):
-    """A volume of Portworx, by the field of the time before CSI."""
+    """A Portworx volume, in the field from before CSI."""
 
     NOT_READ: ClassVar[frozenset[str]] = frozenset({"fsType", "readOnly"})
 

@@ -18,6 +18,7 @@ from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
 
+from allotment.api.timestamps import timestamp
 from allotment.apiserver.auth.authentication import Authentication
 from allotment.apiserver.auth.authorization import Authorization
 from allotment.apiserver.auth.bootstrap import bring_defaults
@@ -51,6 +52,7 @@ from allotment.apiserver.registry.admissions.service_account import ServiceAccou
 from allotment.apiserver.registry.admissions.service_addresses import RANGE, ServiceAddresses
 from allotment.apiserver.registry.call import WriteContext
 from allotment.apiserver.registry.catalogue import ResourceCatalogue, found_in
+from allotment.apiserver.registry.eviction import BUDGETS, note_budget
 from allotment.apiserver.registry.registry import Registry
 from allotment.apiserver.registry.reviews import reviews
 from allotment.apiserver.store.record import Key, Obj, Record
@@ -116,6 +118,7 @@ class ApiServer:
         self.registry = Registry(self.store, self.catalogue, self._admissions(), _Services(self))
         self.app = self._application()
         self.metrics.follow(self.store)
+        self.store.follow(BUDGETS, note_budget)
         await self._bring_initial()
         self._tasks.append(asyncio.create_task(self._measure_lag()))
         self._tasks += [asyncio.create_task(job.run()) for job in self._upkeep()]
@@ -269,4 +272,4 @@ def now() -> str:
 
 @lru_cache(1)
 def _spelled(second: int) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(second))
+    return timestamp(second)

@@ -1,1 +1,1 @@
-"""What if: a forkable cluster, overlays, provisioning."""
+"""What-if simulations: a forkable cluster, a catalogue of machines with overlays, provisioning and consolidation."""

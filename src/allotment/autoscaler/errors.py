@@ -1,14 +1,10 @@
-"""What cannot be simulated, as opposed to "does not fit", which is a value (``scheduler.diagnosis.Refusal``).
+"""Errors of simulations. "Does not fit" is not among them, because it is a value (``scheduler.diagnosis.Refusal``).
 
-SimulationError
-├── NodeExists      a node, or a slice, is added that is there already
-├── NoSuchNode      a node is asked about that is not there
-├── NodeInUse       a node is removed while pods that use its devices are bound: evict them first
-├── NoSuchPod       a pod is evicted that is not on the node
-├── PodBound        a pod is to be placed that has its node
-└── NoFork          commit or revert without a fork
+SimulationError ├── NodeExists a node, or a slice, that is added exists already ├── NoSuchNode the node does not exist ├──
+NodeInUse pods that use a node's devices are still bound: evict them before removing it ├── NoSuchPod a pod to evict is not on
+the node ├── PodBound a pod to place already has a node └── NoFork commit or revert without a fork
 
-Refused             a step of a scenario cannot be done, with who stands in its way
+Refused             a step of a scenario cannot be done, with the objects that prevent it
 """
 
 from collections.abc import Mapping
@@ -19,7 +15,7 @@ class SimulationError(Exception):
 
 
 class NodeExists(SimulationError):
-    """The node, or one of the slices, is there already."""
+    """The node, or one of the slices, already exists."""
 
 
 class NoSuchNode(SimulationError):
@@ -35,11 +31,11 @@ class NodeInUse(SimulationError):
 
 
 class NoSuchPod(SimulationError):
-    """The pod is not on the node that it is to be evicted from."""
+    """The pod is not on the node from which it should be evicted."""
 
 
 class PodBound(SimulationError):
-    """The pod has its node already."""
+    """The pod already has a node."""
 
 
 class NoFork(SimulationError):
@@ -47,7 +43,8 @@ class NoFork(SimulationError):
 
 
 class Refused(Exception):
-    """A step cannot be done; what it did so far is to be reverted. ``holders`` are pods and claims in its way, each with why."""
+    """A step cannot be done; revert what it has done so far. ``holders`` are the pods and claims that prevent it, each with
+    the reason."""
 
     def __init__(self, words: str, holders: Mapping[str, str] | None = None) -> None:
         super().__init__(words)

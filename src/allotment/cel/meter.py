@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from allotment.cel import plan as tree
 from allotment.cel.access import elements, enter, entries, has, seek
 from allotment.cel.code import UNSET
 from allotment.cel.dispatch import dispatch
@@ -22,26 +23,7 @@ from allotment.cel.estimate import LIST_CREATE, MAP_CREATE
 from allotment.cel.library.limits import COPYING, check_copied
 from allotment.cel.paths import checked_key
 from allotment.cel.patterns import check_computed_pattern
-from allotment.cel.plan import (
-    PATTERNS,
-    Among,
-    Conditional,
-    Const,
-    ExecutionPlan,
-    Fold,
-    Logical,
-    MakeList,
-    MakeMap,
-    OrElse,
-    Path,
-    PathStep,
-    PlannedCall,
-    PlanNode,
-    Presence,
-    among_key,
-    closed_nodes,
-    node_id,
-)
+from allotment.cel.plan import PATTERNS, ExecutionPlan, among_key, closed_nodes, node_id
 from allotment.cel.prices import CallCost, call_cost
 from allotment.cel.values import OPTIONAL_NONE, Optional, Value, make_literal_map
 
@@ -62,7 +44,7 @@ class Meter:
         self._prices: dict[int, CallCost | int] = {}
         self._closed = closed_nodes(plan.root)
         self._known: dict[int, tuple[Value, int]] = {}
-        self._inits: dict[int, PlanNode] = {}
+        self._inits: dict[int, tree.PlanNode] = {}
 
     def run(self) -> Value:
         """The value, or the error as a value. Raises only :class:`CelCostExceeded`."""
@@ -95,7 +77,7 @@ class Meter:
         for id_ in ids:
             self._pop(id_)
 
-    def _take(self, nodes: list[PlanNode]) -> list[Value] | None:
+    def _take(self, nodes: list[tree.PlanNode]) -> list[Value] | None:
         """The values of these nodes, in order, or None if one of them is missing."""
         values: list[Value] = []
         for node in reversed(nodes):
@@ -107,12 +89,12 @@ class Meter:
 
     # --- nodes
 
-    def _value(self, node: PlanNode) -> Value:
+    def _value(self, node: tree.PlanNode) -> Value:
         if node.id in self._closed and type(node) in _REPEATABLE:
             return self._repeated(node)
         return _EVALUATE[type(node)](self, node)
 
-    def _repeated(self, node: PlanNode) -> Value:
+    def _repeated(self, node: tree.PlanNode) -> Value:
         """A part that reads no variable is walked once, and once more if the limit is reached inside it."""
         known = self._known.get(node.id)
         if known is not None and self.cost + known[1] <= self.limit:
@@ -122,27 +104,27 @@ class Meter:
         self._known[node.id] = (value, self.cost - before)
         return value
 
-    def _const(self, node: Const) -> Value:
+    def _const(self, node: tree.Const) -> Value:
         return self._push(node.value, node.id)
 
-    def _path(self, node: Path) -> Value:
+    def _path(self, node: tree.Path) -> Value:
         value = self._resolved(node)
         self._pop(node.last_id)
         return self._push(value, node.last_id, 1)
 
-    def _choice(self, node: Conditional) -> Value:
+    def _choice(self, node: tree.Conditional) -> Value:
         value = self._resolved(node)
         self._drop(node.no.last_id, node.yes.last_id, node_id(node.test))
         return self._push(value, node.last_id)
 
-    def _resolved(self, node: PlanNode) -> Value:
+    def _resolved(self, node: tree.PlanNode) -> Value:
         """A path or choice as part of another: charged for its steps but not for itself."""
-        if isinstance(node, Conditional):
+        if isinstance(node, tree.Conditional):
             test = self._value(node.test)
             if type(test) is not bool:
                 return test if isinstance(test, CelRuntimeError) else CelNoSuchOverload()
             return self._resolved(node.yes if test else node.no)
-        assert isinstance(node, Path)
+        assert isinstance(node, tree.Path)
         if node.slot is None:
             assert node.origin is not None
             start = self._value(node.origin)
@@ -161,7 +143,7 @@ class Meter:
             self.frame[slot] = value
         return value
 
-    def _walk(self, value: Value, steps: list[PathStep]) -> Value:
+    def _walk(self, value: Value, steps: list[tree.PathStep]) -> Value:
         optional = type(value) is Optional
         if optional:
             if not value.present:
@@ -186,24 +168,24 @@ class Meter:
             self._push(value, step.id, 1)
         return Optional(value) if optional else value
 
-    def _key(self, node: PlanNode) -> Value:
-        value = self._resolved(node) if isinstance(node, Path | Conditional) else self._value(node)
+    def _key(self, node: tree.PlanNode) -> Value:
+        value = self._resolved(node) if isinstance(node, tree.Path | tree.Conditional) else self._value(node)
         if isinstance(value, CelRuntimeError):
             raise value
         return value
 
-    def _presence(self, node: Presence) -> Value:
+    def _presence(self, node: tree.Presence) -> Value:
         value = self._resolved(node.path)
         if type(value) is Optional:
             value = value.present
         path = node.path
-        if isinstance(path, Conditional):
+        if isinstance(path, tree.Conditional):
             self._drop(path.no.last_id, path.yes.last_id, node_id(path.test))
             return self._push(value, node.id, -1)
         self._drop(path.last_id)
         return self._push(value, node.id)
 
-    def _logical(self, node: Logical) -> Value:
+    def _logical(self, node: tree.Logical) -> Value:
         deciding = not node.conjunction
         result: Value = not deciding
         for term in node.terms:
@@ -216,10 +198,10 @@ class Meter:
         self._drop(*map(node_id, node.terms))
         return self._push(result, node.id)
 
-    def _or_else(self, node: OrElse) -> Value:
+    def _or_else(self, node: tree.OrElse) -> Value:
         return self._push(self._either(node), node.id)
 
-    def _either(self, node: OrElse) -> Value:
+    def _either(self, node: tree.OrElse) -> Value:
         left = self._value(node.left)
         if isinstance(left, CelRuntimeError):
             return left
@@ -229,7 +211,7 @@ class Meter:
             return left.value if node.unwrap else left
         return self._value(node.right)
 
-    def _among(self, node: Among) -> Value:
+    def _among(self, node: tree.Among) -> Value:
         item = self._value(node.item)
         if isinstance(item, CelRuntimeError):
             return self._push(item, node.id)
@@ -240,7 +222,7 @@ class Meter:
 
     # --- calls
 
-    def _call(self, node: PlannedCall) -> Value:
+    def _call(self, node: tree.PlannedCall) -> Value:
         result = self._called(node)
         args = self._take(node.args)
         if args is None:
@@ -250,7 +232,7 @@ class Meter:
             price = self._prices[node.id] = call_cost(node.function, node.overload, node.overloads)
         return self._push(result, node.id, price if isinstance(price, int) else price(args, result))
 
-    def _called(self, node: PlannedCall) -> Value:
+    def _called(self, node: tree.PlannedCall) -> Value:
         values: list[Value] = []
         for arg in node.args:
             value = self._value(arg)
@@ -266,7 +248,11 @@ class Meter:
             values[0].extend(values[1])
             return values[0]
         try:
-            if node.function.name in PATTERNS and len(node.args) > 1 and not isinstance(node.args[1], Const):
+            if (
+                node.function.name in PATTERNS
+                and len(node.args) > 1
+                and not isinstance(node.args[1], tree.Const)
+            ):
                 check_computed_pattern(values[1])
             impl = (node.impl or dispatch(node.function.name, node.overloads, values)).impl
             assert impl is not None, node.function.name
@@ -278,12 +264,12 @@ class Meter:
         except CelRuntimeError as exc:
             return exc
 
-    def _owns(self, node: PlanNode) -> bool:
-        return isinstance(node, Path) and not node.steps and node.slot in self.plan.accumulators
+    def _owns(self, node: tree.PlanNode) -> bool:
+        return isinstance(node, tree.Path) and not node.steps and node.slot in self.plan.accumulators
 
     # --- aggregates
 
-    def _list(self, node: MakeList) -> Value:
+    def _list(self, node: tree.MakeList) -> Value:
         items: list[Value] = []
         result: Value = items
         for number, element in enumerate(node.elements):
@@ -304,12 +290,12 @@ class Meter:
         self._take(node.elements)
         return self._push(result, node.id, LIST_CREATE)
 
-    def _map(self, node: MakeMap) -> Value:
+    def _map(self, node: tree.MakeMap) -> Value:
         result = self._entries(node)
         self._take([part for key, value, _ in node.entries for part in (key, value)])
         return self._push(result, node.id, MAP_CREATE)
 
-    def _entries(self, node: MakeMap) -> Value:
+    def _entries(self, node: tree.MakeMap) -> Value:
         pairs: list[tuple[Value, Value]] = []
         for key_node, value_node, optional in node.entries:
             key = self._value(key_node)
@@ -330,12 +316,12 @@ class Meter:
         except CelRuntimeError as exc:
             return exc
 
-    def _fold(self, node: Fold) -> Value:
+    def _fold(self, node: tree.Fold) -> Value:
         value = self._folded(node)
         self._pop(node_id(node.range))
         return self._push(value, node.id)
 
-    def _folded(self, node: Fold) -> Value:
+    def _folded(self, node: tree.Fold) -> Value:
         ranged = self._value(node.range)
         if isinstance(ranged, CelRuntimeError):
             return ranged
@@ -356,17 +342,17 @@ class Meter:
         return self._value(node.result)
 
 
-_REPEATABLE = frozenset({PlannedCall, Logical, MakeList, MakeMap, Fold})
-_EVALUATE: dict[type[PlanNode], Callable[[Meter, Any], Value]] = {
-    Const: Meter._const,
-    Path: Meter._path,
-    Conditional: Meter._choice,
-    Presence: Meter._presence,
-    PlannedCall: Meter._call,
-    Logical: Meter._logical,
-    OrElse: Meter._or_else,
-    Among: Meter._among,
-    MakeList: Meter._list,
-    MakeMap: Meter._map,
-    Fold: Meter._fold,
+_REPEATABLE = frozenset({tree.PlannedCall, tree.Logical, tree.MakeList, tree.MakeMap, tree.Fold})
+_EVALUATE: dict[type[tree.PlanNode], Callable[[Meter, Any], Value]] = {
+    tree.Const: Meter._const,
+    tree.Path: Meter._path,
+    tree.Conditional: Meter._choice,
+    tree.Presence: Meter._presence,
+    tree.PlannedCall: Meter._call,
+    tree.Logical: Meter._logical,
+    tree.OrElse: Meter._or_else,
+    tree.Among: Meter._among,
+    tree.MakeList: Meter._list,
+    tree.MakeMap: Meter._map,
+    tree.Fold: Meter._fold,
 }

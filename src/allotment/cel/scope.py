@@ -6,7 +6,7 @@ a leading dot it means ``x.y`` only. Variables of comprehensions hide all of the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from allotment.cel import types
@@ -67,10 +67,6 @@ class Declarations:
 def type_variable(type_: Type) -> Variable:
     """The name of a type as a value: ``int``, ``net.IP``."""
     return Variable(type_.name, types.type_of(type_), constant=True, value=TypeValue(type_.name))
-
-
-def declare_variables(variables: Mapping[str, Type]) -> Iterable[Variable]:
-    return (Variable(name, type_) for name, type_ in variables.items())
 
 
 def _merged(old: Function | None, new: Function) -> Function:

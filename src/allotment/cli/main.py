@@ -1,9 +1,9 @@
 """The command ``allot``: parse, call the library, show. Each subcommand lives in a file of its own.
 
-Subcommands are imported when they are called, so that ``allot --help`` answers at once. Whatever ends a command ends it
-here: its exit code if it returns one, 0 if the reader of a pipe has gone away, 130 on Ctrl-C.
+Subcommands are imported when they are called, so that ``allot --help`` answers at once. This module decides the exit code:
+the command's own if it returns one, 0 if the reader of a pipe has gone away, 130 on Ctrl-C.
 
-    0  all that was asked for is there     1  some of it is not, or it cannot be done     2  the input is at fault
+    0  complete success     1  some of it failed, or it cannot be done     2  the input is at fault
 """
 
 from __future__ import annotations
@@ -24,39 +24,48 @@ if TYPE_CHECKING:
 _COMMANDS = {
     "allocate": (
         "allotment.cli.commands.allocate",
-        "choose devices for claims and pods; say why the rest does not fit",
+        "choose devices for claims and pods; explain why the rest does not fit",
     ),
     "cel": (
         "allotment.cli.commands.cel",
-        "which devices an expression selects, and what it read on the others",
+        "show which devices an expression selects, and what it read on the others",
     ),
     "demo": (
         "allotment.cli.commands.demo",
-        "see it all at work: a simulated fleet, workloads, and who gets what",
+        "see everything at work: a simulated fleet, workloads, and who gets what",
     ),
-    "pools": ("allotment.cli.commands.pools", "what each pool of devices has, and how much of it is left"),
-    "describe": ("allotment.cli.commands.describe", "one pool, node or claim: each device, and who holds it"),
-    "top": ("allotment.cli.commands.top", "nodes, devices, pools and waiting pods on one screen, live"),
-    "explain": ("allotment.cli.commands.explain", "why a pod or claim does not fit, and what would help"),
+    "pools": ("allotment.cli.commands.pools", "show what each pool of devices has, and how much is left"),
+    "describe": (
+        "allotment.cli.commands.describe",
+        "show one pool, node or claim: each device, and who holds it",
+    ),
+    "top": ("allotment.cli.commands.top", "show nodes, devices, pools and waiting pods on one screen, live"),
+    "explain": (
+        "allotment.cli.commands.explain",
+        "explain why a pod or claim does not fit, and what would help",
+    ),
     "fit": (
         "allotment.cli.commands.fit",
-        "how many more claims of a shape fit: in the cluster, on each node",
+        "compute how many more claims of a shape fit: in the cluster, on each node",
     ),
     "doctor": (
         "allotment.cli.commands.doctor",
-        "what keeps devices from being used, and what to do about it",
+        "find what keeps devices from being used, and what to do about it",
     ),
     "overlays": (
         "allotment.cli.commands.overlays",
-        "what is known about machines that may be launched, and their devices",
+        "show what is known about machines that may be launched, and their devices",
     ),
-    "plan": ("allotment.cli.commands.plan", "which machines to add for pods that wait, and at what price"),
+    "plan": ("allotment.cli.commands.plan", "plan which machines to add for waiting pods, and at what price"),
     "whatif": (
         "allotment.cli.commands.whatif",
-        "try steps on a cluster in thought: who moves, who would wait, and why",
+        "simulate steps on a cluster: which pods move, which would wait, and why",
     ),
     "up": ("allotment.cli.commands.up", "start a Kubernetes-compatible control plane on this machine"),
-    "status": ("allotment.cli.commands.status", "whether the server that `up` started runs, and where"),
+    "status": (
+        "allotment.cli.commands.status",
+        "show whether the server that `up` started is running, and where",
+    ),
     "down": ("allotment.cli.commands.down", "stop the server that `up` started"),
     "kubeconfig": ("allotment.cli.commands.kubeconfig", "issue credentials for the server that `up` started"),
     "scheduler": ("allotment.cli.commands.scheduler", "run the scheduler alone, on any Kubernetes cluster"),
@@ -65,16 +74,16 @@ _COMMANDS = {
         "allotment.cli.commands.completion",
         "print the script that completes commands in your shell",
     ),
-    "backup": ("allotment.cli.commands.backup", "copy the server's store, also while it runs"),
-    "restore": ("allotment.cli.commands.restore", "put a backup in place of the server's store"),
+    "backup": ("allotment.cli.commands.backup", "copy the server's store, even while it runs"),
+    "restore": ("allotment.cli.commands.restore", "replace the server's store with a backup"),
 }
 
 
-click.Context.formatter_class = WholeWords  # of every command, those of other modules too
+click.Context.formatter_class = WholeWords  # this group serves as ``kubectl dra`` too
 
 
 class LazyGroup(CommandGroup):
-    """Knows its subcommands by name and one line of help; a module is loaded when its command runs."""
+    """A command group that knows its subcommands by name and one line of help, and loads a module only when its command runs."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
@@ -86,7 +95,7 @@ class LazyGroup(CommandGroup):
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Without loading the commands: Tab is pressed often."""
+        """Answers without loading the commands, because Tab is pressed often."""
         from click.shell_completion import CompletionItem
 
         found = [
@@ -116,15 +125,15 @@ def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None
     is_eager=True,
     expose_value=False,
     callback=_print_version,
-    help="print it and stop",
+    help="print the version and exit",
 )
 def allot() -> None:
-    """Hands out GPUs, NICs and other devices to workloads the way Kubernetes does, and says why something does
-    not fit. Needs no cluster: it reads manifests, or is the API server itself (up)."""
+    """Allocates GPUs, NICs and other devices to workloads the way Kubernetes does, and explains why something does not fit.
+    It needs no cluster: it reads manifests, or runs an API server of its own (up)."""
 
 
 def plugin() -> int:
-    """The same commands as ``kubectl dra …``: kubectl runs a program of this name on the path."""
+    """The same commands as ``kubectl dra …``: kubectl runs the program of this name that it finds on the path."""
     return main(name="kubectl dra")
 
 
@@ -157,7 +166,7 @@ def main(arguments: list[str] | None = None, *, name: str = "allot") -> int:
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # Nobody reads on, `| head` for one. Python would complain again when it closes the stream at exit.
+        # Nobody reads on, after `| head` for example. Python would complain again when it closes the stream at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
 
@@ -178,7 +187,8 @@ def _show(error: click.ClickException | Failure) -> None:
 
 
 def _open_standard_streams() -> None:
-    """A service may be started without some of them. The first sockets would take their numbers, which libuv dies of."""
+    """A service may be started without some of the standard streams. The first sockets would then get their numbers, which
+    crashes libuv."""
     while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
         os.set_inheritable(number, True)
     os.close(number)

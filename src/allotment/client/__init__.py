@@ -1,1 +1,1 @@
-"""A Kubernetes API from the outside: requests, watches, informers; over HTTP, a pipe, or in process with the same code."""
+"""A client of a Kubernetes API: requests, watches, informers; over HTTP, a pipe, or in process, with the same code."""

@@ -1,4 +1,4 @@
-"""How long to wait before trying again: longer each time, never the same for everybody."""
+"""How long to wait before the next attempt: longer each time, with a random part."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from collections.abc import Callable
 
 
 class Backoff:
-    """Delays that double from ``first`` to ``longest`` seconds, each shortened at random by up to a half, so that many
-    clients that lost one server do not come back at the same moment."""
+    """Delays that double from ``first`` to ``longest`` seconds, each shortened at random by up to half.
+
+    The random part keeps many clients that lost the same server from returning at the same moment.
+    """
 
     def __init__(
         self, first: float = 0.1, longest: float = 30.0, *, random: Callable[[], float] = random.random
@@ -25,5 +27,5 @@ class Backoff:
         return delay * (1.0 - 0.5 * self._random())
 
     def reset(self) -> None:
-        """It worked."""
+        """Starts over after a success."""
         self._failures = 0

@@ -3,8 +3,8 @@
 ``Client(transport).of(ResourceClaim)`` gives typed objects; ``client.plain("v1", "configmaps")`` gives JSON values. Failures are
 the exceptions of ``api.status``: ``NotFound``, ``Conflict``, ``Gone``, ``TooManyRequests``…, and ``Disconnected`` when no answer came.
 
-A server that is too busy says when to come back; such requests have not been carried out, and are sent again here a few
-times. Nothing else is repeated: after ``Disconnected`` only the caller can know whether repeating is safe.
+A server that is too busy says when to come back. It has not carried out such a request, so the client sends it again a
+few times. It repeats nothing else: after ``Disconnected`` only the caller can know whether repeating is safe.
 """
 
 from __future__ import annotations
@@ -22,9 +22,12 @@ import msgspec
 
 from allotment.api.codec import ApiError
 from allotment.api.meta import ApiStruct
+from allotment.api.patch_type import PatchType as PatchType  # who calls the client finds it here
 from allotment.api.status import Conflict, Invalid, StatusError, TooManyRequests, Unavailable, from_status
 from allotment.client.form import Form, Obj, ObjectIdentity, Plain, ResourcePath, Typed, resource_of
 from allotment.client.transport import Call, Disconnected, Reply, Transport
+
+__all__ = ["Client", "Collection", "Happening", "Listing", "PatchType", "WatchEvent"]
 
 log = logging.getLogger(__name__)
 
@@ -35,28 +38,19 @@ OBJECTS_PER_PAGE = 500
 _ATTEMPTS = 5
 _LONGEST_WAIT = 30
 _GRACE = 30
-"""Seconds that a watch may last longer than it was asked for."""
-
-
-class PatchType(Enum):
-    """How a patch is to be read; the values are media types."""
-
-    JSON = "application/json-patch+json"
-    MERGE = "application/merge-patch+json"
-    STRATEGIC = "application/strategic-merge-patch+json"
-    APPLY = "application/apply-patch+yaml"
+"""Seconds by which a watch may exceed the requested time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listing(Generic[T]):
-    """All objects of a collection as they were at one revision."""
+    """All objects of a collection at one revision."""
 
     items: list[T]
     version: str
 
 
 class Happening(Enum):
-    """What a watch event tells."""
+    """The type of a watch event."""
 
     ADDED = "ADDED"
     MODIFIED = "MODIFIED"
@@ -65,8 +59,10 @@ class Happening(Enum):
 
 
 class WatchEvent(msgspec.Struct, Generic[T], frozen=True):
-    """One change. A bookmark has no object; ``initial_end`` marks the one after the initial events. One of an object that is
-    left out as it cannot be read has ``unread`` in its place, which tells whose it is."""
+    """One change. A bookmark has no object; ``initial_end`` marks the bookmark after the initial events.
+
+    The event of an object that is left out because it cannot be read has ``unread`` instead, which identifies the object.
+    """
 
     type: Happening
     object: T | None
@@ -117,7 +113,7 @@ _BOOKMARKS = msgspec.json.Decoder(_Bookmark)
 
 
 class Client:
-    """A server, by its transport. ``manager`` is the name under which changes are recorded in managedFields."""
+    """A server, reached through a transport. Changes are recorded in managedFields under the name ``manager``."""
 
     def __init__(self, transport: Transport, *, manager: str = "allot") -> None:
         self.transport = transport
@@ -125,7 +121,7 @@ class Client:
         self._writing = {"fieldManager": manager}
 
     def writing(self, dry_run: bool) -> Mapping[str, str]:
-        """The query of a write."""
+        """The query parameters of a write."""
         return {**self._writing, "dryRun": "All"} if dry_run else self._writing
 
     def of(self, type_: type[S]) -> Collection[S]:
@@ -137,7 +133,7 @@ class Client:
         return Collection(self, ResourcePath(api_version, plural, namespaced), Plain())
 
     async def send(self, call: Call) -> Reply:
-        """The reply to a request that succeeded; raises StatusError for one that did not."""
+        """The reply to a successful request; raises StatusError if the request failed."""
         for attempt in range(1, _ATTEMPTS + 1):
             reply = await self.transport.call(call)
             if reply.status < 400:
@@ -150,7 +146,7 @@ class Client:
         raise AssertionError("unreachable")
 
     async def read(self, path: str, query: Mapping[str, str] | None = None) -> Any:
-        """The JSON at any path of the server: discovery, /version."""
+        """The JSON at any path of the server, such as discovery or /version."""
         reply = await self.send(Call("GET", path, query or {}, {"Accept": "application/json"}))
         return msgspec.json.decode(reply.body)
 
@@ -165,7 +161,7 @@ class Client:
 
 
 class Collection(Generic[T]):
-    """All objects of one kind. An empty namespace means the whole cluster where that makes sense."""
+    """The objects of one kind. An empty namespace means the whole cluster where that makes sense."""
 
     def __init__(self, client: Client, resource: ResourcePath, form: Form[T]) -> None:
         self.client = client
@@ -178,9 +174,9 @@ class Collection(Generic[T]):
     async def list(
         self, namespace: str = "", *, labels: str = "", fields: str = "", limit: int = OBJECTS_PER_PAGE
     ) -> Listing[T]:
-        """All of them, fetched page by page from one snapshot.
+        """All objects, fetched page by page from one snapshot.
 
-        Raises ``Expired`` if that snapshot was compacted on the way; ``limit=0`` asks for everything at once.
+        Raises ``Expired`` if that snapshot was compacted meanwhile; ``limit=0`` fetches everything at once.
         """
         items: list[T] = []
         query = _query(labelSelector=labels, fieldSelector=fields, limit=str(limit) if limit else "")
@@ -204,7 +200,7 @@ class Collection(Generic[T]):
         initial_events: bool = False,
         timeout_seconds: int | None = None,
     ) -> AsyncIterator[AsyncIterator[WatchEvent[T]]]:
-        """Changes as they come, from a version on; bookmarks included.
+        """Changes as they arrive, from a version on, including bookmarks.
 
         The iterator ends when the server ends the watch, raises ``Expired`` when the version is too old to resume from, and
         ``Disconnected`` when the connection breaks.
@@ -219,7 +215,8 @@ class Collection(Generic[T]):
         )
         if initial_events:
             query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
-        patience = timeout_seconds + _GRACE if timeout_seconds else None  # a peer that is gone may not say so
+        # a peer may disappear without closing the connection
+        patience = timeout_seconds + _GRACE if timeout_seconds else None
         call = Call("GET", self.resource.path(namespace), query, _ACCEPT, timeout=patience)
         async with self.client.transport.stream(call) as stream:
             if stream.status >= 400:
@@ -227,12 +224,12 @@ class Collection(Generic[T]):
             yield self._events(stream.batches)
 
     async def create(self, obj: T, namespace: str = "", *, dry_run: bool = False) -> T:
-        """The object as the server stored it. The namespace is the object's own unless given."""
+        """Creates an object and returns it as the server stored it. The namespace is the object's own unless given."""
         path = self.resource.path(namespace or self.form.identity(obj).namespace)
         return await self._one("POST", path, self.client.writing(dry_run), self.form.write(obj))
 
     async def update(self, obj: T, *, subresource: str = "", dry_run: bool = False) -> T:
-        """Replaces the whole object: only for objects whose every field the caller has (plain ones)."""
+        """Replaces the whole object. Use it only if the caller has every field of the object, as plain objects do."""
         identity = self.form.identity(obj)
         path = self.resource.path(identity.namespace, identity.name, subresource)
         return await self._one("PUT", path, self.client.writing(dry_run), self.form.write(obj))
@@ -249,15 +246,18 @@ class Collection(Generic[T]):
         version: str | int = "",
         dry_run: bool = False,
     ) -> T:
-        """Changes a part of an object. With ``uid`` or ``version`` a merge patch applies only to that very object, or to
-        that state of it, and is refused with ``Conflict`` otherwise. (Servers call another uid ``Invalid``.)"""
+        """Changes a part of an object.
+
+        With ``uid`` or ``version``, a merge patch applies only to that very object or to that state of it; otherwise the
+        server refuses it with ``Conflict``. (Servers call a different uid ``Invalid``.)
+        """
         path, query = self.resource.path(namespace, name, subresource), self.client.writing(dry_run)
         return self.form.read((await self._patched(path, query, patch, type_, uid, version)).body)
 
     async def change(
         self, seen: T, patch: Any, *, type_: PatchType = PatchType.MERGE, subresource: str = ""
     ) -> T:
-        """A :meth:`patch` of an object in the state in which it was seen, and in no other."""
+        """A :meth:`patch` of an object that applies only to the state in which the caller saw it."""
         at = self.form.identity(seen)
         return await self.patch(
             at.name,
@@ -280,8 +280,10 @@ class Collection(Generic[T]):
         uid: str = "",
         version: str | int = "",
     ) -> ObjectIdentity:
-        """A :meth:`patch` for who wants to know of the result only which version it is: it is not read as a whole,
-        which for a large object takes longer than all the rest of the call."""
+        """A :meth:`patch` for callers that need only the version of the result.
+
+        The result is not decoded, which for a large object takes longer than the rest of the call.
+        """
         path, query = self.resource.path(namespace, name, subresource), self.client.writing(False)
         reply = await self._patched(path, query, patch, type_, uid, version)
         meta = _decoded(_HEADS, reply.body, "object").metadata
@@ -296,7 +298,7 @@ class Collection(Generic[T]):
         subresource: str = "",
         dry_run: bool = False,
     ) -> T:
-        """Server-side apply: makes the object have these fields and owns them. ``Conflict`` names other owners."""
+        """Server-side apply: sets these fields of the object and owns them. ``Conflict`` names other owners."""
         meta = obj["metadata"]
         path = self.resource.path(meta.get("namespace", ""), meta["name"], subresource)
         query = _query(
@@ -317,7 +319,7 @@ class Collection(Generic[T]):
         propagation: str = "Background",
         dry_run: bool = False,
     ) -> None:
-        """Asks for an object to go; finalizers may keep it for a while. Raises ``NotFound`` if it is gone already."""
+        """Requests the deletion of an object; finalizers may keep it for a while. Raises ``NotFound`` if it is gone already."""
         options: dict[str, Any] = {
             "kind": "DeleteOptions",
             "apiVersion": "v1",
@@ -333,12 +335,12 @@ class Collection(Generic[T]):
         await self.client.send(Call("DELETE", path, {}, _JSON, msgspec.json.encode(options)))
 
     async def remove(self, seen: T) -> None:
-        """A :meth:`delete` of an object in the state in which it was seen, and in no other."""
+        """A :meth:`delete` of an object that applies only to the state in which the caller saw it."""
         at = self.form.identity(seen)
         await self.delete(at.name, at.namespace, uid=at.uid, version=at.version)
 
     async def act(self, name: str, action: str, body: Obj, namespace: str = "") -> Obj:
-        """Posts to a subresource that does something: ``binding``, ``eviction``, ``token``."""
+        """Posts to a subresource that performs an action: ``binding``, ``eviction``, ``token``."""
         path = self.resource.path(namespace, name, action)
         query = self.client.writing(False)
         reply = await self.client.send(Call("POST", path, query, _JSON, msgspec.json.encode(body)))
@@ -380,7 +382,7 @@ class Collection(Generic[T]):
                     yield other
 
     def _event(self, line: bytes) -> WatchEvent[T] | None:
-        """An event of any type; None if nobody knows what it means. Raises what an ERROR says."""
+        """An event of any type; None if its type is unknown. Raises the failure in an ERROR event."""
         event = _decoded(_EVENTS, line, "event")
         if event.type == "ERROR":
             status = msgspec.json.decode(event.object)
@@ -398,7 +400,7 @@ class Collection(Generic[T]):
         return WatchEvent(_CHANGES[event.type], None, str(at.version), unread=at)
 
     def _read(self, data: bytes) -> T | None:
-        """An object of a list or watch; None for one that is left out."""
+        """An object of a list or watch; None if it is left out."""
         try:
             return self.form.read(data)
         except ApiError as exc:
@@ -419,7 +421,7 @@ _PATCHES = {type_: {"Accept": "application/json", "Content-Type": type_.value} f
 
 
 def _decoded(decoder: msgspec.json.Decoder[T], data: bytes | msgspec.Raw, what: str) -> T:
-    """What a server sent. A stream that broke in the middle of a line is as good as none."""
+    """Decodes what a server sent. A stream that broke in the middle of a line counts as disconnected."""
     try:
         return decoder.decode(data)
     except msgspec.DecodeError as exc:
@@ -427,7 +429,7 @@ def _decoded(decoder: msgspec.json.Decoder[T], data: bytes | msgspec.Raw, what: 
 
 
 def _identity(data: bytes) -> ObjectIdentity:
-    """Of an object of which nothing else can be read."""
+    """The identity of an object of which nothing else can be read."""
     meta = _decoded(_HEADS, data, "object").metadata
     return ObjectIdentity(meta.namespace, meta.name, meta.uid, int(meta.resource_version or 0))
 

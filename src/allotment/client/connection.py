@@ -1,10 +1,9 @@
-"""Where the server is and how we prove who we are: from a kubeconfig, or from the service account of a pod.
+"""Where the server is and how we authenticate: from a kubeconfig, or from the service account of a pod.
 
-``load()`` finds it as kubectl does: the file named, else the files in ``KUBECONFIG`` (merged, the first to say something
-wins), else ``~/.kube/config``, else the service account that Kubernetes mounts into a pod, else a file that the caller knows of.
-Certificates and keys come from
-files or inline data; a bearer token from the file itself, from another file that is read again every minute, or from an
-exec plugin whose answer is kept until it expires.
+``load()`` searches like kubectl: the named file, else the files in ``KUBECONFIG`` (merged; the first file that sets a
+value wins), else ``~/.kube/config``, else the service account that Kubernetes mounts into a pod, else the caller's
+fallback file. Certificates and keys come from files or inline data. A bearer token comes from the file itself, from
+another file that is read again every minute, or from an exec plugin, whose answer is kept until it expires.
 """
 
 from __future__ import annotations
@@ -24,6 +23,10 @@ from typing import Any
 
 import yaml
 
+from allotment.api.timestamps import moment
+
+__all__ = ["Connection", "KubeconfigError", "in_cluster", "load"]
+
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _TOKEN_FILE_SECONDS = 60.0
 _EXEC_SECONDS = 60.0
@@ -31,12 +34,12 @@ _EXEC_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.
 
 
 class KubeconfigError(ValueError):
-    """The configuration names no usable cluster. The message says which file, which entry and what to do."""
+    """The configuration names no usable cluster. The message names the file and the entry, and says what to do."""
 
 
 @dataclass
 class Connection:
-    """One server and one identity. ``namespace`` is the one that commands use when none is named."""
+    """One server and one identity. ``namespace`` is the default namespace of commands."""
 
     server: str
     ssl: ssl.SSLContext | None = None
@@ -46,19 +49,19 @@ class Connection:
     certificate: ClientCertificate | None = None
 
     async def headers(self) -> list[tuple[str, str]]:
-        """What each request carries to prove who asks. A name may occur more than once."""
+        """The headers that authenticate each request. A name may occur more than once."""
         headers = list(self.impersonate)
         if self.token is not None and (value := await self.token.value()):
             headers.append(("Authorization", f"Bearer {value}"))
         return headers
 
     def forget_token(self) -> None:
-        """The server did not accept the token: ask for a new one next time."""
+        """Drops a token that the server did not accept, so that the next request gets a new one."""
         if self.token is not None:
             self.token.forget()
 
     def expired(self) -> str:
-        """A sentence if the client certificate is out of date, which servers only answer with a broken connection."""
+        """A message if the client certificate has expired. Servers then only break the connection."""
         return self.certificate.expired(datetime.now(UTC)) if self.certificate is not None else ""
 
     def good_until(self) -> datetime | None:
@@ -68,14 +71,14 @@ class Connection:
 
 @dataclass(frozen=True, slots=True)
 class ClientCertificate:
-    """A certificate that proves who we are, and the kubeconfig that it comes from."""
+    """Our client certificate, and the kubeconfig that it comes from."""
 
     pem: bytes
     file: Path
 
     def until(self) -> datetime | None:
-        """When it expires; None if only OpenSSL can read it, which then says what is wrong."""
-        from cryptography import x509  # costs a command's start-up, and is rarely needed
+        """When it expires; None if we cannot read it. OpenSSL then reports what is wrong."""
+        from cryptography import x509  # rarely needed, and slow enough to delay the start of every command
 
         try:
             return x509.load_pem_x509_certificate(self.pem).not_valid_after_utc
@@ -83,7 +86,7 @@ class ClientCertificate:
             return None
 
     def expired(self, now: datetime) -> str:
-        """Which certificate has expired, when, and what to do; empty while it is good."""
+        """Says which certificate has expired, when, and what to do; empty while it is valid."""
         until = self.until()
         if until is None or now <= until:
             return ""
@@ -103,11 +106,11 @@ class BearerToken:
         return self._value
 
     def forget(self) -> None:
-        """There is no other."""
+        """Does nothing: there is no other token."""
 
 
 class TokenFile(BearerToken):
-    """A token that something else renews in a file."""
+    """A token in a file that another program renews."""
 
     def __init__(self, path: Path) -> None:
         super().__init__("")
@@ -124,7 +127,7 @@ class TokenFile(BearerToken):
 
 
 class ExecToken(BearerToken):
-    """A token, a client certificate or both that a program prints. Several requests at once wait for one run of it."""
+    """A token, a client certificate or both, printed by a program. Concurrent requests wait for one run of it."""
 
     def __init__(self, spec: Mapping[str, Any], file: Path, context: ssl.SSLContext | None) -> None:
         super().__init__("")
@@ -143,7 +146,7 @@ class ExecToken(BearerToken):
                 certificate, key = status.get("clientCertificateData"), status.get("clientKeyData")
                 if self._context is not None and certificate and key:
                     _load_identity(self._context, str(certificate).encode(), str(key).encode(), self._file)
-                self._until = _time(status.get("expirationTimestamp"))
+                self._until = moment(status.get("expirationTimestamp"))
                 self._known = True
             return self._value
 
@@ -202,8 +205,10 @@ def _exec_status(command: str, printed: bytes) -> dict[str, Any]:
 def load(
     path: Path | str | None = None, context: str | None = None, *, fallback: Path | None = None
 ) -> Connection:
-    """The connection of a context: the named one, else the current one. ``fallback`` is a kubeconfig for whoever has named none.
-    Raises :class:`KubeconfigError`."""
+    """The connection of the named context, else of the current one. Raises :class:`KubeconfigError`.
+
+    ``fallback`` is a kubeconfig to use if nothing else names one.
+    """
     files = _files(None if path is None else Path(path))
     if not files:
         unnamed = path is None and not os.environ.get("KUBECONFIG")
@@ -268,7 +273,7 @@ _Entries = dict[str, tuple[dict[str, Any], Path]]
 
 @dataclass
 class _Config:
-    """Merged files. Each entry remembers its file, which relative paths in it start from."""
+    """Merged files. Each entry remembers its file, to which relative paths in it refer."""
 
     current: str = ""
     clusters: _Entries = field(default_factory=dict)
@@ -361,7 +366,7 @@ def _ssl_context(cluster: dict[str, Any], cluster_file: Path, identity: _Identit
 
 
 def _load_identity(context: ssl.SSLContext, certificate: bytes, key: bytes, file: Path) -> None:
-    """Python's ssl reads a private key from files only; this one is private and gone at once."""
+    """Loads an identity through a temporary private file, because Python's ssl reads keys only from files."""
     with tempfile.NamedTemporaryFile(prefix="allot-") as pem:
         pem.write(certificate.rstrip() + b"\n" + key)
         pem.flush()
@@ -374,7 +379,7 @@ def _load_identity(context: ssl.SSLContext, certificate: bytes, key: bytes, file
 
 
 def _material(entry: dict[str, Any], name: str, file: Path) -> bytes | None:
-    """Inline data wins over a file name, which is relative to the kubeconfig."""
+    """The content of a certificate or key. Inline data wins over a file name, which is relative to the kubeconfig."""
     if data := entry.get(f"{name}-data"):
         try:
             return base64.b64decode(str(data), validate=True)
@@ -386,10 +391,3 @@ def _material(entry: dict[str, Any], name: str, file: Path) -> bytes | None:
         except OSError as exc:
             raise KubeconfigError(f"{file}: {name} {path}: {exc.strerror}") from exc
     return None
-
-
-def _time(text: Any) -> datetime | None:
-    try:
-        return datetime.fromisoformat(str(text)) if text else None
-    except ValueError:
-        return None

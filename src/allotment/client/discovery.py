@@ -1,4 +1,4 @@
-"""What a server serves: found once, so that the same program runs on a real cluster and on the embedded server.
+"""The resources of a server, queried once, so that a program runs on a real cluster and on the embedded server.
 
 Kinds that Kubernetes does not have are native in ``resource.k8s.io`` on the embedded server and custom resources in
 ``allotment.dev`` on a real one; :meth:`Discovery.find` says which is there.
@@ -22,7 +22,7 @@ _AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryL
 
 @dataclass(frozen=True, slots=True)
 class AnnouncedResource:
-    """A resource as the server announces it."""
+    """A resource that the server announces."""
 
     resource: ResourcePath
     short_names: tuple[str, ...] = ()
@@ -31,13 +31,13 @@ class AnnouncedResource:
 
 
 class Discovery:
-    """All that a server serves, the preferred version of each group first."""
+    """All resources of a server, the preferred version of each group first."""
 
     def __init__(self, served: list[AnnouncedResource]) -> None:
         self.served = served
 
     def find(self, plural: str, *groups: str) -> AnnouncedResource | None:
-        """The resource in the first of these groups that has it, in the server's preferred version."""
+        """The resource in the server's preferred version, from the first of these groups that has it."""
         for group in groups:
             for known in self.served:
                 if known.resource.plural == plural and _group(known.resource.api_version) == group:
@@ -51,14 +51,14 @@ class Discovery:
         )
 
     def of_kind(self, api_version: str, kind: str) -> ResourcePath:
-        """Where objects that say this of themselves are served. Raises KeyError."""
+        """The resource for objects with this apiVersion and kind. Raises KeyError."""
         for known in self.served:
             if known.resource.api_version == api_version and known.resource.kind == kind:
                 return known.resource
         raise KeyError(f"the server has no {kind} in {api_version}")
 
     def named(self, word: str) -> AnnouncedResource | None:
-        """What a person means by a word: plural, singular kind, short name, each also as ``plural.group``."""
+        """The resource that a person names by plural, singular, kind or short name, each also as ``plural.group``."""
         name, _, group = word.lower().partition(".")
         for known in self.served:
             names = {known.resource.plural, known.resource.kind.lower(), *known.short_names}
@@ -68,7 +68,7 @@ class Discovery:
 
 
 async def discover(client: Client) -> Discovery:
-    """Asks the server, in two requests where it can answer so."""
+    """Queries the server, in two requests if it supports that."""
     parts = await asyncio.gather(_root(client, "/api"), _root(client, "/apis"))
     return Discovery([served for part in parts for served in part])
 

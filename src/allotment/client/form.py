@@ -1,4 +1,4 @@
-"""In which form a caller wants objects: as typed views of ``api/``, or as the plain JSON values themselves.
+"""The form in which a caller wants objects: as typed views of ``api/``, or as plain JSON values.
 
 A form reads and writes one kind and knows where metadata is, so that everything above works for both.
 """
@@ -21,7 +21,7 @@ Obj = dict[str, Any]
 
 
 class ObjectIdentity(NamedTuple):
-    """What tells one object, and one state of it, from others. The version is opaque but grows."""
+    """Identifies one object, and one state of it. The version is opaque but grows."""
 
     namespace: str
     name: str
@@ -30,23 +30,25 @@ class ObjectIdentity(NamedTuple):
 
 
 LOOSE: frozenset[type[ApiStruct]] = frozenset({VolcanoPodGroup, Queue, ResourceClaimParameters})
-"""Kinds that anybody may have defined, and whose objects tenants write: a server may keep some that are no such thing. One that cannot be
-read is left out of lists and watches, as if it were not there, or whoever wrote it would stop everybody who follows the kind. Pods that
-need it wait. Of other kinds the server vouches for each object: to take one for gone could cost a node, or give a device away twice."""
+"""Kinds whose definition we do not control and whose objects tenants write, so a server may hold invalid objects of them.
+
+Lists and watches leave out objects that cannot be read, as if they did not exist; otherwise one tenant could stop every
+follower of the kind. Pods that need such an object wait. For other kinds the server guarantees every object: treating
+one as gone could cost a node, or allocate a device twice."""
 
 
 class Form(Protocol[T]):
-    """How objects of one kind are read, written and identified."""
+    """Reads, writes and identifies objects of one kind."""
 
     @property
     def loose(self) -> bool:
-        """Whether objects that cannot be read are left out."""
+        """Whether to leave out objects that cannot be read."""
         ...
 
     def read(self, data: bytes) -> T: ...
 
     def read_event(self, line: bytes) -> tuple[str, T] | None:
-        """An event of a watch, its type and object, if that is what the line is and the object is as most are."""
+        """The type and the object of a watch event, if the line is a regular event of a readable object; else None."""
         ...
 
     def write(self, obj: T) -> bytes: ...
@@ -56,8 +58,11 @@ class Form(Protocol[T]):
 
 @dataclass(frozen=True, slots=True)
 class Typed(Generic[S]):
-    """Objects as frozen structs. Reading is fast and forgets fields that the struct does not have, so write such
-    objects only to create them; change them by patches."""
+    """Objects as frozen structs.
+
+    Reading is fast and drops fields that the struct does not have. So write such objects only to create them, and
+    change them by patches.
+    """
 
     type: type[S]
 
@@ -90,7 +95,7 @@ class Plain:
         return obj
 
     def read_event(self, line: bytes) -> None:
-        """Its parts are read one by one: there are few that somebody watches in this form."""
+        """None: the caller reads the parts one by one. Few collections are watched in this form."""
 
     def write(self, obj: Obj) -> bytes:
         return msgspec.json.encode(obj)
@@ -105,7 +110,7 @@ class Plain:
 
 @dataclass(frozen=True, slots=True)
 class ResourcePath:
-    """Where a kind is served: what a path needs to know."""
+    """Where a kind is served: the parts of its URL path."""
 
     api_version: str
     plural: str
@@ -123,7 +128,7 @@ class ResourcePath:
 
 
 def resource_of(type_: type[ApiStruct]) -> ResourcePath:
-    """Where the kind of a struct is served."""
+    """The path at which the kind of a struct is served."""
     for known in kinds.KINDS.values():
         if known.type is type_ and known.to_type is None:
             return ResourcePath(known.api_version, known.plural, known.namespaced, known.kind)

@@ -1,7 +1,7 @@
-"""Calls an API server in the same process: no socket, no TLS, no parsing, the same requests and replies.
+"""Calls an API server in the same process: the same requests and replies, without socket, TLS or parsing.
 
-The application takes the pieces of a request as they are and gives those of a reply. ``state`` goes with each request;
-the embedded server reads the caller's identity from it.
+The application takes the parts of a request as arguments and returns the parts of a reply. Each request carries
+``state``, from which the embedded server reads the caller's identity.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from allotment.client.time_limits import TimeLimits
 from allotment.client.transport import Call, Lines, Reply, Stream
 
 Answer = tuple[int, Mapping[str, str], bytes | AsyncGenerator[bytes, None]]
-"""Status, headers, and the body or the pieces of one that goes on."""
+"""Status, headers, and the body or, for a stream, its pieces."""
 Application = Callable[
     [str, str, Mapping[str, str], Mapping[str, str], bytes, Mapping[str, Any]], Awaitable[Answer]
 ]
-"""Method, path, query, headers, body and state to an answer."""
+"""Takes method, path, query, headers, body and state; returns an answer."""
 
 
 class InProcessTransport:
@@ -50,17 +50,17 @@ class InProcessTransport:
             return
         first = asyncio.ensure_future(anext(body, b""))
         try:
-            await asyncio.sleep(0)  # a stream begins when it is asked for, not when it is first read
+            await asyncio.sleep(0)  # a stream begins when it is requested, not when it is first read
             yield Stream(status, headers, _batches(_begun(first, body)))
         finally:
             first.cancel()
-            try:  # what became of it was told whoever read it; that we are cancelled meanwhile is told to us
+            try:  # the reader already has the result; only our own cancellation matters here
                 await asyncio.gather(first, return_exceptions=True)
             finally:
                 await body.aclose()
 
     async def close(self) -> None:
-        """Nothing is held open."""
+        """Does nothing: no resources are open."""
 
 
 async def _once(body: bytes) -> AsyncIterator[bytes]:

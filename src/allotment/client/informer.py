@@ -1,18 +1,18 @@
-"""A local copy of a collection that follows the server, with indexes, and tells what changed.
+"""A local copy of a collection that follows the server, has indexes, and reports changes.
 
-An informer lists, then watches from the list's version. Whatever goes wrong is repaired from where it stands:
+An informer lists, then watches from the list's version. After a failure it resumes from its current state:
 
-* the connection breaks, or the server restarts: it watches again from the last version it saw, with growing delays;
-* that version is too old (410) or unknown to the server (a restored one): it lists again and works out what changed.
+* If the connection breaks or the server restarts, it watches again from the last version it saw, with growing delays.
+* If that version is too old (410) or unknown to a restored server, it lists again and computes what changed.
 
-The delays grow until an event arrives, whatever ended the watch: a server that ends each at once, or forgets each version
-before it can be watched, is not asked without a pause either.
+The delays grow until an event arrives, whatever ended the watch. So the informer also pauses between requests if a server
+ends each watch at once, or forgets each version before anybody can watch it.
 
-Promises to handlers. Each is called synchronously as ``handler(old, new)``: ``old`` is None for an object that appeared,
-``new`` is None for one that went. Per object, calls come in the order of its changes; an older state never follows a newer
-one; between two lists changes may be missed but never their result. The copy already shows the change when a handler is
-called. A handler that raises is reported to the log and does not stop the others. A resync calls every handler with
-``(obj, obj)`` for each object, for controllers that want to look at everything now and then.
+Promises to handlers: the informer calls each synchronously as ``handler(old, new)``. ``old`` is None for an object that
+appeared, ``new`` is None for one that disappeared. For each object, calls come in the order of its changes, and an older
+state never follows a newer one. Between two lists a handler may miss changes, but never their result. The copy already
+contains the change when a handler is called. If a handler raises, the informer logs it and calls the others. A resync
+calls every handler with ``(obj, obj)`` for each object, for controllers that want to check everything now and then.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ from allotment.client.connection import KubeconfigError
 from allotment.client.form import ObjectIdentity
 from allotment.client.transport import Disconnected
 
+__all__ = ["Informer"]
+
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
@@ -38,7 +40,7 @@ Key = tuple[str, str]
 """Namespace and name."""
 Handler = Callable[[T | None, T | None], None]
 Index = Callable[[T], Iterable[Hashable]]
-"""Under which values an object is to be found."""
+"""The values under which an index holds an object."""
 
 _WATCH_SECONDS = 300
 
@@ -66,15 +68,17 @@ class Informer(Generic[T]):
         self._labels, self._fields = labels, fields
         self._functions = dict(indexes or {})
         self._indexes: dict[str, dict[Hashable, dict[Key, T]]] = {name: {} for name in self._functions}
-        self._places: dict[Key, list[tuple[str, Hashable]]] = {}  # in which indexes, and under what
+        # the indexes that hold each object, with the values
+        self._places: dict[Key, list[tuple[str, Hashable]]] = {}
         self._objects: dict[Key, T] = {}
         self._handlers: list[Handler[T]] = []
         self._resync_seconds = resync_seconds
         self._backoff = backoff or Backoff()
         self._synced = asyncio.Event()
-        self._waiting: list[tuple[int, asyncio.Future[None]]] = []  # for a version to be reached
+        # callers that wait until a version is reached
+        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._version = ""
-        self._seen = 0  # the last version, also while there is none to resume from
+        self._seen = 0  # the last version, kept even while there is none to resume from
 
     # --- reading the copy ---
 
@@ -85,7 +89,7 @@ class Informer(Generic[T]):
         return list(self._objects.values())
 
     def by(self, index: str, value: Hashable) -> list[T]:
-        """The objects that an index has under a value."""
+        """The objects that an index holds under a value."""
         return list(self._indexes[index].get(value, {}).values())
 
     def __len__(self) -> int:
@@ -93,19 +97,19 @@ class Informer(Generic[T]):
 
     @property
     def version(self) -> int:
-        """Up to which version the copy is complete; 0 before the first list."""
+        """The version up to which the copy is complete; 0 before the first list."""
         return int(self._version or 0)
 
     # --- following the server ---
 
     def on_change(self, handler: Handler[T]) -> None:
-        """Adds a handler; for what is there already it is called at once."""
+        """Adds a handler and calls it at once for all objects already in the copy."""
         self._handlers.append(handler)
         for obj in self.all():
             self._tell([handler], None, obj)
 
     def add_index(self, name: str, function: Index[T]) -> None:
-        """Adds an index, over what is there already too. Adding one again under its name does nothing."""
+        """Adds an index, which includes objects already in the copy. Adding a second index of the same name does nothing."""
         if name in self._functions:
             return
         self._functions[name] = function
@@ -122,9 +126,9 @@ class Informer(Generic[T]):
         await self._synced.wait()
 
     async def reached(self, version: int) -> None:
-        """Returns when the copy is complete up to a version: wait with it for one's own write to arrive.
+        """Returns when the copy is complete up to a version, for callers that wait for their own write to arrive.
 
-        Raises ``Expired`` when the server has gone back to an older state (it was restored), so that it may never come.
+        Raises ``Expired`` if the server was restored to an older state, so that the version may never come.
         """
         if self.version >= version:
             return
@@ -137,8 +141,10 @@ class Informer(Generic[T]):
                 self._waiting.remove(waiting)
 
     async def begin(self) -> None:
-        """Lists now, for whoever wants to hear what goes wrong with that; ``run`` then follows from there. While it does not
-        run, this brings the copy up to date."""
+        """Lists now, for callers that want to see its errors; ``run`` then continues from there.
+
+        While ``run`` is not running, this brings the copy up to date.
+        """
         await self._replace(await self._list())
 
     async def run(self) -> None:
@@ -148,10 +154,10 @@ class Informer(Generic[T]):
             while True:
                 try:
                     await self._follow()
-                except (Gone, Timeout):  # compacted; or the server is behind us, having been restored
+                except (Gone, Timeout):  # compacted, or the server was restored and is behind us
                     self._version = ""
                 except (Disconnected, StatusError, ApiError, KubeconfigError) as exc:
-                    ours = isinstance(exc, StatusError) and exc.code < 500  # not allowed, no such kind
+                    ours = isinstance(exc, StatusError) and exc.code < 500  # forbidden, or no such kind
                     level = logging.WARNING if ours else logging.INFO
                     log.log(level, "%s: %s; trying again", self._collection.resource.plural, exc)
                 await asyncio.sleep(self._backoff.next())
@@ -161,7 +167,7 @@ class Informer(Generic[T]):
                 await resync
 
     async def _follow(self) -> None:
-        """One watch from start to end, with a list before it where there is nothing to resume from."""
+        """One watch from start to end, after a list if there is no version to resume from."""
         if not self._version:
             await self._replace(await self._list())
         watch = self._collection.watch(
@@ -187,7 +193,7 @@ class Informer(Generic[T]):
     async def _list(self) -> Listing[T]:
         try:
             return await self._collection.list(self._namespace, labels=self._labels, fields=self._fields)
-        except Gone:  # compacted between two pages: all at once cannot be
+        except Gone:  # compacted between two pages, which cannot happen with a single page
             return await self._collection.list(
                 self._namespace, labels=self._labels, fields=self._fields, limit=0
             )
@@ -204,7 +210,7 @@ class Informer(Generic[T]):
         self._synced.set()
 
     def _advance(self, version: str, restored: bool = False) -> None:
-        """The copy is complete up to a version. After a restore it may be one that somebody waits for in vain."""
+        """Records that the copy is complete up to a version. After a restore, callers may wait for one that never comes."""
         self._version = version
         reached = self._seen = int(version or 0)
         if not self._waiting:
@@ -231,8 +237,10 @@ class Informer(Generic[T]):
     # --- the copy ---
 
     def _change(self, at: ObjectIdentity, new: T | None, *, listed: bool = False) -> None:
-        """Takes a new state in, unless the copy has this one or a later one. A list is always right: after a restore
-        of the server its versions may be lower than ours."""
+        """Takes in a new state, unless the copy has the same or a later one.
+
+        A list always wins: after a restore of the server its versions may be lower than ours.
+        """
         key = at.namespace, at.name
         old = self._objects.get(key)
         if old is None and new is None:
@@ -242,7 +250,7 @@ class Informer(Generic[T]):
             if old_enough(ours.version, at.version, listed):
                 return
             if ours.uid != at.uid:
-                self._change(at, None)  # deleted and made anew while we did not look
+                self._change(at, None)  # deleted and created again in between
                 old = None
         self._store(key, new)
         self._tell(self._handlers, old, new)
@@ -255,7 +263,7 @@ class Informer(Generic[T]):
             return
         self._objects[key] = new
         places = [(name, value) for name, function in self._functions.items() for value in function(new)]
-        if places == before:  # as mostly
+        if places == before:  # the usual case
             for name, value in places:
                 indexes[name][value][key] = new
             return
@@ -280,7 +288,7 @@ class Informer(Generic[T]):
                 log.exception("%s: a handler failed", self._collection.resource.plural)
 
     def validate(self) -> None:
-        """Re-derives the indexes and compares. Raises AssertionError."""
+        """Rebuilds the indexes and compares. Raises AssertionError."""
         for name, function in self._functions.items():
             expected: dict[Hashable, dict[Key, T]] = {}
             for key, obj in self._objects.items():
@@ -293,5 +301,5 @@ class Informer(Generic[T]):
 
 
 def old_enough(ours: int, theirs: int, listed: bool) -> bool:
-    """Whether a state can be ignored because we have it, or a later one, already."""
+    """Whether a state can be ignored because we already have it or a later one."""
     return ours == theirs if listed else ours >= theirs

@@ -1,7 +1,7 @@
-"""One informer a kind, shared by everything in a process that reads it.
+"""One informer for each kind, shared by all its readers in a process.
 
-A kind that ten controllers look at is listed, watched and decoded once. Ask for all informers, add handlers and indexes,
-then :meth:`Informers.run`; one that is asked for later starts at once.
+A kind that ten controllers read is listed, watched and decoded once. Get all informers, add handlers and indexes, then call
+:meth:`Informers.run`; an informer requested later starts at once.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from allotment.api.meta import ApiStruct
 from allotment.client.client import Client, Collection
 from allotment.client.form import Obj, ResourcePath, Typed
 from allotment.client.informer import Informer
+
+__all__ = ["Informers"]
 
 T = TypeVar("T")
 S = TypeVar("S", bound=ApiStruct)
@@ -32,7 +34,7 @@ class Informers:
         return self._of(self.client.of(type_), type_)
 
     def at(self, resource: ResourcePath, type_: type[S]) -> Informer[S]:
-        """The informer of a kind that is served at some place, read as a typed struct."""
+        """The informer of a kind at the given path, read as a typed struct."""
         return self._of(Collection(self.client, resource, Typed(type_)), type_)
 
     def plain(self, api_version: str, plural: str, *, namespaced: bool = True) -> Informer[Obj]:
@@ -49,11 +51,11 @@ class Informers:
         return cast(Informer[T], informer)
 
     def resources(self) -> list[ResourcePath]:
-        """What is followed."""
+        """The resources that informers follow."""
         return [resource for resource, _ in self._informers]
 
     async def synced(self) -> None:
-        """Returns when every informer that was asked for has its first list."""
+        """Returns when every requested informer has its first list."""
         await asyncio.gather(*(informer.synced() for informer in self._informers.values()))
 
     async def run(self) -> None:
@@ -68,6 +70,6 @@ class Informers:
                 self._start = None
 
     def validate(self) -> None:
-        """Raises AssertionError where a copy's indexes are not what they should be."""
+        """Raises AssertionError if the indexes of a copy are wrong."""
         for informer in self._informers.values():
             informer.validate()

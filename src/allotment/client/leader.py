@@ -1,8 +1,9 @@
-"""One of several does the work: leader election with a Lease, by the same rules as Kubernetes' own components.
+"""Leader election with a Lease, by the same rules as Kubernetes' own components: one of several candidates works.
 
-Whoever writes their name into the lease leads, and must renew it. Clocks of different machines are not compared: a
-candidate takes over only after it has itself seen the lease unchanged for the whole duration. A leader that could not renew
-within ``renew_deadline`` stops before anybody else may start, provided that clocks run at about the same speed.
+The candidate that writes its name into the lease leads, and must renew it. The election does not compare clocks of
+different machines: a candidate takes over only after it has itself seen the lease unchanged for the whole duration. A
+leader that cannot renew within ``renew_deadline`` stops before another may start, provided that clocks run at about the
+same speed.
 """
 
 from __future__ import annotations
@@ -16,19 +17,27 @@ from datetime import UTC, datetime
 from typing import Any
 
 from allotment.api.status import AlreadyExists, Conflict, NotFound, StatusError
+from allotment.api.timestamps import fine_timestamp
 from allotment.client.backoff import Backoff
 from allotment.client.client import Client
 from allotment.client.form import Obj
 from allotment.client.transport import Disconnected
+
+__all__ = ["LeaderElection", "LeaseTimes"]
 
 log = logging.getLogger(__name__)
 
 _RELEASES = 8
 
 
+def rights(lease: str) -> tuple[str, ...]:
+    """To take part in the election for a lease."""
+    return ("create: coordination.k8s.io: leases", f"get,update: coordination.k8s.io: leases: {lease}")
+
+
 @dataclass(frozen=True, slots=True)
 class LeaseTimes:
-    """In seconds. ``duration`` > ``renew_deadline`` > ``retry``, or two could lead at once."""
+    """Times in seconds. Unless ``duration`` > ``renew_deadline`` > ``retry``, two could lead at once."""
 
     duration: float = 15.0
     renew_deadline: float = 10.0
@@ -56,14 +65,15 @@ class LeaderElection:
         self._name, self._namespace, self._identity = name, namespace, identity
         self._times = times or LeaseTimes()
         self._now = now or (lambda: asyncio.get_running_loop().time())
-        self._seen: tuple[str, str] | None = None  # holder and renew time, as last read
+        self._seen: tuple[str, str] | None = None  # holder and renew time when last read
         self._seen_at = 0.0
         self.leading = False
 
     async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
-        """Waits to become leader, then runs ``lead``; cancels it when the lead is lost and stands for election again.
+        """Waits to become leader, then runs ``lead``; cancels it when the lead is lost, and competes again.
 
-        Returns when ``lead`` returns; then, and when cancelled, it gives the lease up so that others need not wait for it to expire.
+        Returns when ``lead`` returns. On return and on cancellation it releases the lease, so that others need not wait for
+        it to expire.
         """
         while True:
             await self._win()
@@ -103,7 +113,7 @@ class LeaderElection:
             await asyncio.sleep(self._times.retry)
 
     async def _try(self) -> bool:
-        """Takes or renews the lease; False if somebody else has it or the server did not answer."""
+        """Takes or renews the lease; False if another candidate has it or the server did not answer."""
         try:
             lease = await self._leases.get(self._name, self._namespace)
         except NotFound:
@@ -127,7 +137,7 @@ class LeaderElection:
         return self._now() - self._seen_at >= duration
 
     def _claimed(self, spec: Obj) -> dict[str, Any]:
-        stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        stamp = fine_timestamp(datetime.now(UTC))
         ours = spec.get("holderIdentity") == self._identity
         return {
             "holderIdentity": self._identity,
@@ -154,7 +164,7 @@ class LeaderElection:
         return True
 
     async def _write(self, lease: Obj, spec: Obj) -> bool:
-        """Replaces the lease as it was read: a concurrent write makes the server refuse ours."""
+        """Replaces the lease in the state that was read: the server refuses ours after a concurrent write."""
         try:
             await self._leases.update({**lease, "spec": {**(lease.get("spec") or {}), **spec}})
         except Conflict:
@@ -165,8 +175,11 @@ class LeaderElection:
         return True
 
     async def _release(self) -> None:
-        """Gives the lease up. A renewal that was cancelled may still arrive, and then we look again; until it is on the
-        server's disk it is in our way and not to be seen."""
+        """Releases the lease.
+
+        A cancelled renewal may still arrive; then we read the lease again. Until the server has stored it, the renewal
+        blocks our write, but reads do not show it.
+        """
         backoff = Backoff(0.02, 1.0)
         with suppress(StatusError, Disconnected):
             for _ in range(_RELEASES):

@@ -1,8 +1,8 @@
-"""A transport that says when the server is away, and when it is back: each once, whatever everybody does who waits for it.
+"""A transport that reports when the server goes away and when it comes back, each once, however many callers wait.
 
-Whoever uses a transport tries again by itself, so an outage shows up in many places many times. It is told here, where all of
-them pass. One call without an answer is none: the server may be slow for it. It takes several in a row, with no answer to
-anything between them.
+Every user of a transport retries by itself, so an outage shows up in many places many times. This transport, which all
+calls pass through, reports it once. A single call without an answer is not an outage, since the server may be slow for
+it. An outage is several such calls in a row, with no answer to any other call in between.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ IN_A_ROW = 3
 
 
 class OutageTeller:
-    """Passes on to ``beneath``; ``tell`` is given a sentence about ``server``."""
+    """Passes calls on to ``beneath``; calls ``tell`` with a sentence about ``server``."""
 
     def __init__(self, beneath: Transport, server: str, tell: Callable[[str], None]) -> None:
         self._beneath = beneath
         self._server = server
         self._tell = tell
-        self._unanswered = 0  # calls in a row
+        self._unanswered = 0  # unanswered calls in a row
 
     @property
     def away(self) -> bool:
-        """Whether the server was told to be away, and has not come back."""
+        """Whether the server was reported away and has not come back."""
         return self._unanswered >= IN_A_ROW
 
     async def call(self, call: Call) -> Reply:
@@ -47,7 +47,7 @@ class OutageTeller:
                 self._answered()
                 yield stream
         except Disconnected as exc:
-            if not opened:  # else it broke in the middle, and will be opened again
+            if not opened:  # else the stream broke in the middle, and the caller will open it again
                 self._missed(exc)
             raise
 

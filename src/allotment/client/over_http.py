@@ -1,4 +1,4 @@
-"""Requests over HTTP to the server of a connection: keep-alive, TLS, credentials that renew themselves."""
+"""Requests over HTTP to the server of a connection, with keep-alive, TLS and automatic renewal of credentials."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ from yarl import URL
 from allotment.client.connection import Connection
 from allotment.client.transport import Call, Disconnected, Lines, Reply, Stream
 
+__all__ = ["HttpTransport"]
+
 MAX_REPLY = 512 * 1024 * 1024
-"""Bytes of one reply that are read; a list of everything in a very large cluster is a tenth of it."""
+"""The most bytes read of one reply; a list of everything in a very large cluster is a tenth of it."""
 
 _CONNECT_SECONDS = 10.0
 
 
 class HttpTransport:
-    """A transport to one server. The sessions open on first use, in the event loop that uses them."""
+    """A transport to one server. Sessions open on first use, in the event loop that uses them."""
 
     def __init__(self, connection: Connection, *, user_agent: str = "allot") -> None:
         self._connection = connection
@@ -64,7 +66,8 @@ class HttpTransport:
             call.method, url, headers=headers, data=call.body, timeout=timeout, allow_redirects=False
         ) as answer:
             if answer.status == 401:
-                self._connection.forget_token()  # an expired one is asked for anew by the next request
+                # the next request fetches a new token in place of an expired one
+                self._connection.forget_token()
             yield answer
 
     def _open(self) -> aiohttp.ClientSession:

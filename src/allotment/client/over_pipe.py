@@ -1,12 +1,12 @@
-"""Calls between two processes of one machine, over a pair of connected sockets: no TLS, no HTTP, the same requests and replies.
+"""Calls between two processes on one machine, over a pair of connected sockets, without TLS or HTTP.
 
-Either end may call the other. What an end offers is a set of transports by name; a call that arrives for one of them is passed
-on to it, so an API server is offered as the transports into it, one for each identity that the other end may have. The
-ends trust each other: who holds the socket may use all that is offered.
+Requests and replies are the same as over HTTP. Either end may call the other. Each end offers a set of named transports
+and passes an incoming call on to the transport that it names. So an API server is offered as several transports, one for
+each identity that the other end may use. The ends trust each other: the holder of the socket may use all that is offered.
 
-On the wire are frames: four bytes that tell a length, and a message in msgpack. Everything that is to be sent in one turn of
-the event loop leaves in one write. Lines of a stream that came together stay together. It sends
-about ``WINDOW`` of them ahead of who reads it, and then waits, so that a slow reader holds up nothing but its own stream.
+The wire carries frames: four bytes with the length, and a message in msgpack. Everything sent in one turn of the event loop
+leaves in one write. Lines of a stream that arrived together stay together. The sender stays about ``WINDOW`` lines ahead
+of the reader and then waits, so that a slow reader delays only its own stream.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ import msgspec
 from allotment.client.transport import Call, Disconnected, Reply, Stream, Transport
 
 MAX_FRAME = 512 * 1024 * 1024
-"""Bytes of one message: a list of everything in a very large cluster is a tenth of it."""
+"""The most bytes of one message: a list of everything in a very large cluster is a tenth of it."""
 
 WINDOW = 1024
-"""Lines of a stream that may be on their way, and those that came together with the last of them."""
+"""The most lines of a stream in transit, not counting those that arrived together with the last of them."""
 
 A_TURN = 12
-"""Calls that are begun in one turn of the event loop. A component may send a hundred at once; a server that did all of them
-before it looked at its other clients would leave these, and then the component, with nothing to do."""
+"""The most calls begun in one turn of the event loop. A component may send a hundred at once. A server that began them
+all before it turned to its other clients would leave those, and then the component, idle."""
 
 _BEFORE_WAIT = 4 * 1024 * 1024
-"""Bytes that may wait to be written before streams pause."""
+"""The most bytes waiting to be written before streams pause."""
 
 
 class _Message(msgspec.Struct, frozen=True, array_like=True, tag_field="is"):
-    """Of one call, which its number names; each end counts its own."""
+    """A message about one call, identified by its number; each end numbers its own calls."""
 
     number: int
 
@@ -55,7 +55,7 @@ class _Asked(_Message, frozen=True, tag=0):
 
 
 class _Answered(_Message, frozen=True, tag=1):
-    """With the body of a call; lines follow if a stream was asked for."""
+    """The answer to a call, with its body; for a stream, lines follow."""
 
     status: int
     headers: Mapping[str, str]
@@ -67,19 +67,19 @@ class _Lines(_Message, frozen=True, tag=2):
 
 
 class _Ended(_Message, frozen=True, tag=3):
-    """No more lines, or no answer: ``why`` is empty at the regular end of a stream."""
+    """The end of a stream or a call without an answer: ``why`` is empty at the regular end of a stream."""
 
     why: str = ""
 
 
 class _Read(_Message, frozen=True, tag=4):
-    """So many lines more may be sent."""
+    """The reader is ready for this many more lines."""
 
     lines: int
 
 
 class _Dropped(_Message, frozen=True, tag=5):
-    """Nobody waits for it any more."""
+    """The caller no longer waits for the call."""
 
 
 _Any = _Asked | _Answered | _Lines | _Ended | _Read | _Dropped
@@ -101,15 +101,15 @@ class Pipe(asyncio.Protocol):
         self._gone = self._loop.create_future()
         self._asking: dict[int, _Asking] = {}
         self._serving: dict[int, _Serving] = {}
-        self._unserved: dict[int, _Asked] = {}  # in the order in which they came
+        self._unserved: dict[int, _Asked] = {}  # in the order of arrival
         self._last = 0
-        # one for all calls: looks when it rings whose time is up
+        # one timer for all calls: when it fires, we check which of them are overdue
         self._timer: asyncio.TimerHandle | None = None
         self._rings = inf
 
     @classmethod
     async def over(cls, connected: socket.socket, offers: Mapping[str, Transport] | None = None) -> Pipe:
-        """Takes a connected socket over."""
+        """Takes over a connected socket."""
         connected.setblocking(False)
         _, pipe = await asyncio.get_running_loop().create_unix_connection(
             lambda: cls(offers or {}), sock=connected
@@ -117,22 +117,22 @@ class Pipe(asyncio.Protocol):
         return pipe
 
     def to(self, name: str) -> Transport:
-        """What the other end offers under a name."""
+        """The transport that the other end offers under a name."""
         return _Far(self, name)
 
     async def gone(self) -> None:
-        """Returns when the other end has closed, or this one."""
+        """Returns when either end has closed."""
         await asyncio.shield(self._gone)
 
     async def close(self) -> None:
-        """Ends all calls, of both ends, and returns when nothing of them is left here."""
+        """Ends the calls of both ends, and returns when none is left here."""
         if self._socket is not None:
             self._flush()
             self._socket.close()
         await self.gone()
         await asyncio.gather(*(each.task for each in self._serving.values()), return_exceptions=True)
 
-    # --- what this end asks ---
+    # --- calls from this end ---
 
     async def call(self, name: str, call: Call) -> Reply:
         asking = self._ask(name, call, streaming=False)
@@ -201,10 +201,10 @@ class Pipe(asyncio.Protocol):
             asking.news.clear()
             await asking.news.wait()
 
-    # --- what the other end asks ---
+    # --- calls from the other end ---
 
     def _serve_some(self) -> None:
-        """Begins a turn's worth of what was asked, so that in between the loop looks at whoever else waits for it."""
+        """Begins as many calls as one turn allows, so that the event loop serves others in between."""
         for number in list(islice(self._unserved, A_TURN)):
             serving = self._serving[number] = _Serving(number)
             serving.task = self._loop.create_task(self._serve(self._unserved.pop(number), serving))
@@ -216,7 +216,7 @@ class Pipe(asyncio.Protocol):
             offered = self._offers.get(asked.to)
             if offered is None:
                 raise Disconnected(f"nothing is offered as {asked.to!r}")
-            # No time limit: who asks keeps it, and tells us when it is up.
+            # No time limit here: the caller keeps it, and tells us when it is over.
             call = Call(asked.method, asked.path, asked.query, asked.headers, asked.body, timeout=None)
             if asked.streaming:
                 await self._relay(offered, call, serving)
@@ -259,7 +259,8 @@ class Pipe(asyncio.Protocol):
         self._outbox.clear()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._socket = cast(asyncio.Transport, transport)  # uvloop's are, but do not say so
+        # uvloop's transports are, but their types do not say so
+        self._socket = cast(asyncio.Transport, transport)
         self._socket.set_write_buffer_limits(_BEFORE_WAIT)
 
     def pause_writing(self) -> None:
@@ -326,7 +327,7 @@ class Pipe(asyncio.Protocol):
 
 
 class _Far:
-    """A transport of the other end."""
+    """A transport that the other end offers."""
 
     def __init__(self, pipe: Pipe, name: str) -> None:
         self._pipe, self._name = pipe, name
@@ -338,7 +339,7 @@ class _Far:
         return self._pipe.stream(self._name, call)
 
     async def close(self) -> None:
-        """The pipe is others' too."""
+        """Does nothing: others use the pipe too."""
 
 
 class _Asking:
@@ -348,7 +349,7 @@ class _Asking:
 
     def __init__(self, number: int, streaming: bool, call: Call, answer: asyncio.Future[_Answered]) -> None:
         self.number, self.streaming, self.answer = number, streaming, answer
-        self.due = inf  # until when an answer is waited for
+        self.due = inf  # the time limit for an answer
         self.over, self.why = False, ""
         self._call = call
         if streaming:
@@ -379,7 +380,7 @@ class _Asking:
 
 
 class _Serving:
-    """A call that the other end has made."""
+    """A call that the other end has made and this end serves."""
 
     __slots__ = ("number", "room", "task", "window")
 

@@ -1,7 +1,7 @@
-"""Kinds that not every server has, and where each may be.
+"""Kinds that not every server has, and the paths at which each may be served.
 
-What Kubernetes does not have is native in ``resource.k8s.io`` on the embedded server, and a custom resource of the same
-version in ``allotment.dev`` on a real one. What it has in several versions is looked for in each that reads alike.
+Kinds that Kubernetes does not have are native in ``resource.k8s.io`` on the embedded server, and custom resources of the
+same version in ``allotment.dev`` on a real one. For kinds with several compatible versions, all of them are listed.
 """
 
 from __future__ import annotations
@@ -21,20 +21,12 @@ from allotment.api.batch import (
 from allotment.api.meta import ApiStruct
 from allotment.api.pools import ResourcePool
 from allotment.api.resource import DeviceTaintRule
-from allotment.api.storage import (
-    CSIDriver,
-    CSINode,
-    CSIStorageCapacity,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    StorageClass,
-    VolumeAttachment,
-)
+from allotment.api.storage import KINDS as STORAGE
 from allotment.client.discovery import Discovery
 from allotment.client.form import ResourcePath, resource_of
 
 DEFINITIONS = ResourcePath("apiextensions.k8s.io/v1", "customresourcedefinitions", False)
-"""Those tell when a kind comes to be served."""
+"""Where definitions are served; watching them shows when a server begins to serve a kind."""
 
 
 def _also(type_: type[ApiStruct], api_version: str) -> tuple[ResourcePath, ...]:
@@ -49,18 +41,7 @@ PLACES: dict[type[ApiStruct], tuple[ResourcePath, ...]] = {
     PodDisruptionBudget: (ResourcePath(POLICY, "poddisruptionbudgets", True),),
     VolcanoPodGroup: (ResourcePath(VOLCANO, "podgroups", True),),
     Queue: (ResourcePath(VOLCANO, "queues", False),),
-    **{
-        type_: (resource_of(type_),)
-        for type_ in (
-            StorageClass,
-            CSIDriver,
-            CSINode,
-            CSIStorageCapacity,
-            PersistentVolume,
-            PersistentVolumeClaim,
-            VolumeAttachment,
-        )
-    },
+    **{type_: (resource_of(type_),) for type_ in STORAGE},
     **{
         type_: _also(type_, "allotment.dev/v1alpha2")
         for type_ in (
@@ -71,10 +52,10 @@ PLACES: dict[type[ApiStruct], tuple[ResourcePath, ...]] = {
         )
     },
 }
-"""What schedulers follow. The best place first."""
+"""The kinds that schedulers follow, each with its possible paths, best first."""
 
 
 def place_of(type_: type[ApiStruct], served: Discovery) -> ResourcePath | None:
-    """Where a server has one of these kinds, or another in the one place where it may be; None: nowhere."""
+    """The path at which a server has the kind, which need not be one of these; None if it has it nowhere."""
     places = PLACES.get(type_) or (resource_of(type_),)
     return next((each for each in places if served.has(each.api_version, each.plural)), None)

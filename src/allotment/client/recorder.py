@@ -1,9 +1,9 @@
-"""Events: what a component tells people about an object, in ``kubectl describe`` and ``kubectl events``.
+"""Events: messages from a component about an object, shown by ``kubectl describe`` and ``kubectl events``.
 
-Telling never waits and never fails its caller. The same words about the same object become one event with a count; a
-burst beyond the buffer loses its oldest, since an event is a courtesy and not a record. For the same reason events are
-written at a bounded rate, and more slowly the busier the server is, which shows in how long a write takes: a component
-that says a word about each of ten thousand pods must not slow those pods down.
+Recording an event never waits and never fails. Repeated messages about the same object become one event with a count.
+A burst beyond the buffer loses its oldest events, since an event is a courtesy and not a record. For the same reason the
+recorder writes at a bounded rate, and more slowly the busier the server is, which it infers from the time that a write
+takes: a component with a message about each of ten thousand pods must not slow those pods down.
 """
 
 from __future__ import annotations
@@ -18,10 +18,13 @@ from enum import Enum
 from itertools import count
 
 from allotment.api.status import NotFound, StatusError
+from allotment.api.timestamps import timestamp
 from allotment.client.bucket import Bucket
 from allotment.client.client import Client
 from allotment.client.form import Obj
 from allotment.client.transport import Disconnected
+
+__all__ = ["EventType", "Recorder", "Subject"]
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +34,7 @@ MAX_MESSAGE = 1_024
 PER_SECOND = 100.0
 EVENTS_AT_ONCE = 200
 REST_FACTOR = 4.0
-"""Times as long as an event took to write nothing is written after it..."""
+"""After writing an event, the recorder pauses for this multiple of the time that the write took..."""
 MAX_REST = 1.0
 """...but no more seconds than this."""
 
@@ -64,6 +67,9 @@ class Subject:
         return {name: value for name, value in fields.items() if value}
 
 
+RIGHTS = ("create,patch: core: events", "create,patch: events.k8s.io: events")
+"""The recorder writes to the first group. Kubernetes has the same objects in the second, and grants both together."""
+
 _Words = tuple[Subject, EventType, str, str]
 
 
@@ -74,7 +80,7 @@ class _Told:
 
 
 class Recorder:
-    """Writes events for one component while :meth:`run` runs: at most ``per_second``, after a quiet time ``burst`` at once."""
+    """Writes events for one component while :meth:`run` runs: at most ``per_second``, and ``burst`` after a quiet time."""
 
     def __init__(
         self,
@@ -96,7 +102,7 @@ class Recorder:
         self.lost = 0
 
     def tell(self, subject: Subject, type_: EventType, reason: str, message: str) -> None:
-        """Says something about an object, soon. ``reason`` is one CamelCase word."""
+        """Queues a message about an object. ``reason`` is one CamelCase word."""
         words = (subject, type_, reason, message[:MAX_MESSAGE])
         self._waiting[words] = self._waiting.get(words, 0) + 1
         if len(self._waiting) > MAX_WAITING_EVENTS:
@@ -105,7 +111,7 @@ class Recorder:
         self._news.set()
 
     async def run(self) -> None:
-        """Writes what was told, at its pace, until cancelled. What waits meanwhile is counted, not written again."""
+        """Writes queued events at a limited rate until cancelled. Repeated messages in the queue only increase a count."""
         clock = asyncio.get_running_loop().time
         while True:
             await self._news.wait()
@@ -117,17 +123,17 @@ class Recorder:
                 await asyncio.sleep(min(REST_FACTOR * (clock() - began), MAX_REST))
 
     async def flush(self) -> None:
-        """Writes everything told so far, at once."""
+        """Writes everything queued so far, without delay."""
         while self._waiting:
             await self._next()
 
     async def _next(self) -> None:
-        if not self._waiting:  # a flush was faster
+        if not self._waiting:  # a flush wrote it first
             return
         words, times = self._waiting.popitem(last=False)
         try:
             await self._write(words, times)
-        except (StatusError, Disconnected) as exc:  # the namespace is going, the server is away
+        except (StatusError, Disconnected) as exc:  # the namespace is being deleted, or the server is away
             self.lost += 1
             log.info("event %s about %s lost: %s", words[2], words[0].name, exc)
 
@@ -137,7 +143,7 @@ class Recorder:
             patch = {"count": told.count + times, "lastTimestamp": self._stamp()}
             try:
                 await self._events.patch(told.name, patch, _namespace(words[0]))
-            except NotFound:  # events live an hour
+            except NotFound:  # the server keeps events for an hour
                 del self._told[words]
             else:
                 told.count += times
@@ -169,9 +175,9 @@ class Recorder:
         }
 
     def _stamp(self) -> str:
-        return self._now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        return timestamp(self._now())
 
 
 def _namespace(subject: Subject) -> str:
-    """Events about cluster-scoped objects live in ``default``, as everywhere in Kubernetes."""
+    """The namespace for the event. As in Kubernetes, events about cluster-scoped objects are in ``default``."""
     return subject.namespace or "default"

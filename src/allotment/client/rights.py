@@ -1,11 +1,12 @@
-"""What a component must be allowed to do, asked of the server before it starts: one message in place of endless retries."""
+"""Asks the server, before a component starts, for the rights that it needs: one message instead of endless retries."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from allotment.api.rights import grant
 from allotment.client.client import Client
 from allotment.client.form import ResourcePath
 
@@ -14,7 +15,7 @@ _AT_ONCE = 16
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """As RBAC has it; ``resource`` may name a subresource after a slash."""
+    """One right in the terms of RBAC; ``resource`` may name a subresource after a slash."""
 
     verb: str
     group: str
@@ -29,7 +30,7 @@ class Right:
 
 
 def words(rights: Iterable[Right]) -> list[str]:
-    """Rights for people, those on one thing together: ``list,watch pods``."""
+    """Rights as text, grouped by resource: ``list,watch pods``."""
     verbs: dict[str, list[str]] = {}
     for right in rights:
         verbs.setdefault(right.thing, []).append(right.verb)
@@ -37,7 +38,7 @@ def words(rights: Iterable[Right]) -> list[str]:
 
 
 def reading(resources: Iterable[ResourcePath]) -> list[Right]:
-    """To follow these in all namespaces."""
+    """The rights to follow these resources in all namespaces."""
     return [
         Right(verb, each.api_version.rpartition("/")[0], each.plural)
         for each in resources
@@ -45,27 +46,20 @@ def reading(resources: Iterable[ResourcePath]) -> list[Right]:
     ]
 
 
-def writing(table: Sequence[str]) -> list[Right]:
-    """From lines ``verb,verb: group: resource,resource``, the core group as ``core``."""
-    found = []
-    for line in table:
-        verbs, group, resources = line.split(": ")
-        group = "" if group == "core" else group
-        found += [Right(verb, group, each) for verb in verbs.split(",") for each in resources.split(",")]
-    return found
-
-
-def leading(lease: str, namespace: str) -> list[Right]:
-    """To take part in the election for a lease."""
-    group = "coordination.k8s.io"
+def granted(lines: Iterable[str], namespace: str = "") -> list[Right]:
+    """Each right in lines as ``api.rights`` has them; those that name no namespace in the one given."""
     return [
-        Right("create", group, "leases", namespace),
-        *(Right(verb, group, "leases", namespace, lease) for verb in ("get", "update")),
+        Right(verb, group, resource, each.namespace or namespace, name)
+        for each in map(grant, lines)
+        for verb in each.verbs
+        for group in each.groups
+        for resource in each.resources
+        for name in each.names or ("",)
     ]
 
 
 async def missing(client: Client, rights: Iterable[Right]) -> list[Right]:
-    """Those that the client does not have. Raises what the server says if it does not answer such questions."""
+    """The rights that the client lacks. Raises the server's error if it does not answer such questions."""
     reviews = client.plain("authorization.k8s.io/v1", "selfsubjectaccessreviews", namespaced=False)
     gate = asyncio.Semaphore(_AT_ONCE)
 

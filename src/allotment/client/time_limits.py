@@ -1,5 +1,5 @@
-"""The time limits of many calls with one timer, which looks when it rings whose time is up: a timer for each, as
-``asyncio.timeout`` has it, costs more than reading an object."""
+"""Time limits for many calls with one timer, which checks all calls when it fires. A timer for each call, as in
+``asyncio.timeout``, costs more than reading an object."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _AS_LONG_AS_IT_TAKES: AbstractContextManager[None] = nullcontext()
 
 
 class TimeLimits:
-    """Of the calls through one transport."""
+    """The time limits of the calls through one transport."""
 
     def __init__(self) -> None:
         self._calls: dict[asyncio.Task[Any], _TimeLimit] = {}
@@ -22,7 +22,7 @@ class TimeLimits:
         self._rings = inf
 
     def of(self, call: Call) -> AbstractContextManager[None]:
-        """A context in which the call has its time; raises Disconnected when it is up."""
+        """A context that limits the time of the call; raises Disconnected when the time is up."""
         return _TimeLimit(self, call, call.timeout) if call.timeout is not None else _AS_LONG_AS_IT_TAKES
 
     def begin(self, task: asyncio.Task[Any], limit: _TimeLimit, seconds: float) -> None:
@@ -53,7 +53,7 @@ class TimeLimits:
 
 
 class _TimeLimit:
-    """Of one call, made by the task that makes it."""
+    """The time limit of one call, created by the calling task."""
 
     __slots__ = ("_call", "_cancelling", "_limits", "_seconds", "_task", "due", "passed")
 

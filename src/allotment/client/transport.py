@@ -1,8 +1,8 @@
-"""How a request gets to an API server and back: one small protocol, with implementations over HTTP, over a
-pipe to another process, and in process.
+"""The protocol by which a request reaches an API server and its reply comes back, with implementations over HTTP,
+over a pipe to another process, and in process.
 
-A transport knows bytes, not objects. It does not retry and does not raise for an error status: that is ``client``'s
-business. It raises :class:`Disconnected` when there was no answer, so that callers need not know the library beneath.
+A transport knows bytes, not objects. It does not retry and does not raise for an error status: ``client`` does that. It
+raises :class:`Disconnected` if there is no answer, so that callers need not know the library beneath.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Protocol
 import msgspec
 
 MAX_EVENT_BYTES = 16 * 1024 * 1024
-"""Bytes of one event in a stream; a server that sends more without a newline is cut off."""
+"""The most bytes of one event in a stream. If a server sends more without a newline, the stream ends."""
 
 
 class Disconnected(ConnectionError):
@@ -33,7 +33,7 @@ class Call(msgspec.Struct, frozen=True):
     query: Mapping[str, str] = {}
     headers: Mapping[str, str] = {}
     body: bytes | None = None
-    timeout: float | None = 60.0  # seconds for the whole answer; None: as long as it takes
+    timeout: float | None = 60.0  # seconds for the whole answer; None for no limit
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -46,20 +46,20 @@ class Reply(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """An answer that goes on: lines without their newline, together as they arrive. Ends when the server ends it."""
+    """A streamed answer: lines without their newline, grouped as they arrive. It ends when the server ends it."""
 
     status: int
     headers: Mapping[str, str]
     batches: AsyncIterator[Sequence[bytes]]
 
     async def lines(self) -> AsyncIterator[bytes]:
-        """One by one, to be read by one reader to where it stops."""
+        """The lines one by one. Only one reader may use it."""
         async for batch in self.batches:
             for line in batch:
                 yield line
 
     async def whole(self) -> Reply:
-        """The rest as one body: for an error in place of a stream."""
+        """The rest as one body, for an error instead of a stream."""
         return Reply(self.status, self.headers, b"\n".join([line async for line in self.lines()]))
 
 
@@ -76,7 +76,7 @@ class Transport(Protocol):
 
 
 class Lines:
-    """Puts chunks together to lines, within a bound."""
+    """Assembles chunks into lines, within a bound."""
 
     def __init__(self, limit: int = MAX_EVENT_BYTES) -> None:
         self._limit = limit

@@ -1,8 +1,8 @@
-"""Keys to be worked on: each once however often it was added, never by two workers at a time, failures later and later.
+"""A queue of keys: each waits once, however often it is added, one worker has it at a time, and failures are delayed.
 
 A key that is added while a worker has it is handed out again when that worker is done. ``retry`` puts a key back after a
-delay that doubles with each failure of that key, and is also bounded overall by a bucket of tokens, so that a thousand failing
-keys do not become a thousand requests a second.
+delay that doubles with each failure of that key. A bucket of tokens also limits retries overall, so that a thousand
+failing keys do not cause a thousand requests a second.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from typing import Generic, TypeVar
 
 from allotment.client.bucket import Bucket
 
+__all__ = ["QueueClosed", "WorkQueue"]
+
 K = TypeVar("K", bound=Hashable)
 
 
 class QueueClosed(Exception):
-    """There will be no more work."""
+    """The queue is closed and empty."""
 
 
 class WorkQueue(Generic[K]):
@@ -51,7 +53,7 @@ class WorkQueue(Generic[K]):
         self._closed = False
 
     def add(self, key: K) -> None:
-        """Has a key worked on soon."""
+        """Queues a key."""
         if self._closed:
             return
         if key in self._working:
@@ -62,7 +64,7 @@ class WorkQueue(Generic[K]):
             self._news.set()
 
     def add_after(self, key: K, seconds: float) -> None:
-        """Has a key worked on in a while; of several times asked for, the earliest counts."""
+        """Queues a key after a delay; of several pending delays, the earliest counts."""
         if seconds <= 0:
             self.add(key)
             return
@@ -74,21 +76,21 @@ class WorkQueue(Generic[K]):
         self._timers[key] = (due, timer)
 
     def retry(self, key: K) -> None:
-        """Has a key worked on again after a failure: later each time."""
+        """Queues a key again after a failure, with a longer delay each time."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         own = min(self._first_delay * 2.0 ** min(failures, 60), self._longest_delay)
         self.add_after(key, max(own, self._bucket.delay(self._now())))
 
     def forget(self, key: K) -> None:
-        """It worked: the next failure of the key is its first."""
+        """Forgets the failures of a key after a success."""
         self._failures.pop(key, None)
 
     def failures(self, key: K) -> int:
         return self._failures.get(key, 0)
 
     async def get(self) -> K:
-        """The next key; call :meth:`done` for it afterwards. Raises :class:`Closed`."""
+        """The next key; call :meth:`done` for it afterwards. Raises :class:`QueueClosed`."""
         while not self._waiting:
             if self._closed:
                 raise QueueClosed
@@ -102,14 +104,14 @@ class WorkQueue(Generic[K]):
         return key
 
     def done(self, key: K) -> None:
-        """The worker has finished with a key, well or not."""
+        """Reports that the worker has finished with a key, successfully or not."""
         self._working.discard(key)
         if key in self._dirty:
             self._dirty.discard(key)
             self.add(key)
 
     def close(self) -> None:
-        """Lets no more work in and ends all waiting workers once the queue is empty."""
+        """Accepts no more keys, and ends all waiting workers once the queue is empty."""
         self._closed = True
         for key in list(self._timers):
             self._stop_timer(key)

@@ -1,1 +1,1 @@
-"""What keeps the cluster as it is meant to be: one reconciler a file, each level-based and safe to repeat."""
+"""Controllers bring the cluster to its desired state: one reconciler per file, each level-based and safe to repeat."""

@@ -1,9 +1,12 @@
-"""Times as the API writes them, and where controllers get theirs from: an argument, so that tests need not wait."""
+"""Where controllers get the time from: an argument, so that tests need not wait."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+
+from allotment.api.timestamps import moment
 
 Now = Callable[[], datetime]
 
@@ -12,20 +15,13 @@ def real_time() -> datetime:
     return datetime.now(UTC)
 
 
-def moment(stamp: str | None) -> datetime | None:
-    """A time of the API; None if it is absent or is none."""
-    try:
-        return datetime.fromisoformat(stamp or "").astimezone(UTC)
-    except (ValueError, OverflowError):
-        return None
-
-
-def stamp(time: datetime) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ")
+def loop_time() -> float:
+    """The running loop's own seconds, which never jump."""
+    return asyncio.get_running_loop().time()
 
 
 def left(since: str | None, seconds: float, now: datetime) -> float:
-    """How many of these seconds are left since a time of the API; a time that is none has just come."""
+    """How many of these seconds are left since a time of the API; an absent or malformed time counts as now."""
     begun = moment(since) or now
     try:
         return (begun + timedelta(seconds=seconds) - now).total_seconds()

@@ -1,6 +1,6 @@
-"""Conditions of an object as plain JSON: what is observed of it, one entry a type.
+"""Conditions of an object as plain JSON: observations about it, one entry per type.
 
-Whoever may write a status may leave out any member of a condition that is there already; so none is taken for granted.
+Other writers of a status may leave out any member of a condition, so this code takes none for granted.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ def found(conditions: Iterable[Obj] | None, type_: str) -> Obj | None:
 
 
 def true(conditions: Iterable[Obj] | None, type_: str) -> Obj | None:
-    """The condition of this type, if it is there and true."""
+    """The condition of this type, if it exists and is true."""
     condition = found(conditions, type_)
     return condition if condition is not None and condition.get("status") == "True" else None
 
@@ -29,8 +29,8 @@ def without(conditions: Iterable[Obj], type_: str) -> list[Obj]:
 
 
 def put(conditions: list[Obj], condition: Obj, now: str) -> list[Obj]:
-    """The conditions with this one in place of the one of its type, in the same place. Its time of transition is that of the
-    old one unless the status changed."""
+    """The conditions with this one instead of the one of its type, at the same position. It keeps the old time of transition
+    unless the status changed."""
     old = found(conditions, condition["type"])
     if old is None:
         return [*conditions, {"lastTransitionTime": now, **condition}]

@@ -1,9 +1,9 @@
-"""Runs a reconciler: keys in from informers, a few workers, failures come back later.
+"""Runs a reconciler: informers add keys to a queue, a few workers take them, and failures are retried later.
 
-A reconciler looks at one key, compares what is with what should be, and writes the difference. It is level-based: it
-never trusts that it has seen every change, only the present state, so it may be called at any time, twice, or after a
-crash. It writes by patches with uid and version preconditions; a ``Conflict`` means its copy was old, and the change that
-made it old brings the key back.
+A reconciler takes one key, compares the present state with the desired one, and writes the difference. It is level-based: it
+never relies on having seen every change, only on the present state, so it may be called at any time, twice, or after a crash.
+It writes by patches with uid and version preconditions. A ``Conflict`` means that its copy was old; the change that made it
+old brings the key back.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ K = TypeVar("K", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """Come back to this key after so many seconds, even if nothing changes."""
+    """Return to this key after so many seconds, even if nothing changes."""
 
     after: float
     why: str
 
 
 class Reconciler(Protocol[K]):
-    """What differs between controllers. ``name`` names it in logs and metrics.
+    """The part that differs between controllers. ``name`` identifies it in logs and metrics.
 
-    The constructor takes what it reads and writes (informers, client, recorder) and registers handlers that add keys to
+    The constructor takes what it reads and writes with (informers, client, recorder) and registers handlers that add keys to
     ``queue``; nothing else starts work.
     """
 
@@ -42,7 +42,7 @@ class Reconciler(Protocol[K]):
     queue: WorkQueue[K]
 
     async def reconcile(self, key: K) -> Again | None:
-        """Brings one key closer to what it should be. Raises StatusError or Disconnected to be called again later."""
+        """Brings one key closer to its desired state. To be called again later, it raises StatusError or Disconnected."""
         ...
 
 
@@ -74,10 +74,10 @@ class Controller(Generic[K]):
         queue, name = self.reconciler.queue, self.reconciler.name
         try:
             again = await self.reconciler.reconcile(key)
-        except (Conflict, NotFound) as exc:  # our copy was old; the change that made it so is on its way
+        except (Conflict, NotFound) as exc:  # the copy was old; the change that made it old is on its way
             log.debug("%s %s: %s", name, key, exc)
             queue.retry(key)
-        except (Disconnected, Unavailable) as exc:  # which is told once for all, see client.outage
+        except (Disconnected, Unavailable) as exc:  # reported once for all controllers, see client.outage
             log.info("%s %s: %s", name, key, exc)
             queue.retry(key)
         except StatusError as exc:

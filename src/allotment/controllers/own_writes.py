@@ -1,7 +1,8 @@
-"""Wait for one's own writes: a controller that decides on a copy must not decide before the copy shows what it did last.
+"""Waits for a controller's own writes: a controller that decides on a copy must not decide before the copy shows its last
+write.
 
-The version in a write's reply says how far the copy must have come. One number a key is enough, since a key is never worked
-on twice at a time.
+The version in a write's reply says how far the copy must have come. One number per key is enough, because a key is never
+worked on twice at a time.
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ from allotment.client.informer import Informer
 K = TypeVar("K", bound=Hashable)
 
 LOST_WRITE_SECONDS = 300.0
-"""Seconds, as upstream's expectations: a write that is not seen by then was lost with a restored server."""
+"""Seconds, as for upstream's expectations: a write that is not visible by then was lost when a server was restored."""
 _ROOM = 1024
 
 
 class OwnWrites(Generic[K]):
-    """The last version written for each key, of objects of one kind.
+    """The last version written for each key, for objects of one kind.
 
-    What the copy shows by now is forgotten, so that keys whose objects are gone need not be told: there are never more than
-    ``_ROOM`` of them, or as many as are on their way.
+    What the copy already shows is forgotten, so that deleted objects need no extra call: there are never more entries than
+    ``_ROOM``, or than writes in flight.
     """
 
     def __init__(self, informer: Informer[Any], *, longest_wait: float = LOST_WRITE_SECONDS) -> None:
@@ -48,6 +49,9 @@ class OwnWrites(Generic[K]):
         try:
             async with asyncio.timeout(self._longest_wait):
                 await self._informer.reached(version)
-        except (Expired, TimeoutError):  # restored to an older state: what the copy shows is what is
+        except (
+            Expired,
+            TimeoutError,
+        ):  # the server was restored to an older state, so the copy shows the truth
             pass
         self._versions.pop(key, None)

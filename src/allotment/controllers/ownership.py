@@ -1,4 +1,4 @@
-"""Who controls an object: the one owner that made it, or took it over, and looks after it."""
+"""Who controls an object: the one owner that created it or adopted it, and manages it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from allotment.api.resource import ResourceClaim
 from allotment.client.form import Obj
 
 CONTROLLED = "controller"
-"""Index of pods, of claims: uid of the controller."""
+"""Index of pods and of claims: uid of the controller."""
 
 
 def controller_of(obj: Pod | ResourceClaim) -> OwnerReference | None:
@@ -26,13 +26,13 @@ def controller_uid(obj: Pod | ResourceClaim) -> list[str]:
 
 
 def plain_controller_of(obj: Obj) -> dict[str, Any] | None:
-    """The same of an object as JSON values."""
+    """The same for an object as JSON values."""
     owners = obj["metadata"].get("ownerReferences") or ()
     return next((owner for owner in owners if owner.get("controller")), None)
 
 
 def controller_reference(api_version: str, kind: str, name: str, uid: str) -> Obj:
-    """The entry by which an object is known as made, or taken over, by its owner."""
+    """The owner reference that marks an object as created or adopted by its owner."""
     return {
         "apiVersion": api_version,
         "kind": kind,

@@ -1,4 +1,4 @@
-"""How far a pod has come, as its status tells."""
+"""How far a pod has come, according to its status."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from allotment.api.core import Pod
 from allotment.controllers.clock import left
 
 BY_NODE = "spec.nodeName"
-"""Index of pods: the node that they are bound to."""
+"""Index of pods: the node to which they are bound."""
 
 
 def node_of(pod: Pod) -> tuple[str, ...]:
@@ -21,7 +21,7 @@ def finished(pod: Pod) -> bool:
 
 
 def ready_since(pod: Pod) -> str | None:
-    """When the pod became ready; None if it is not. A ready pod without a time has been ready since its creation."""
+    """When the pod became ready; None if it is not ready. A ready pod without a time counts as ready since its creation."""
     for condition in pod.status.conditions:
         if condition.type == "Ready" and condition.status == "True":
             return condition.last_transition_time or pod.metadata.creation_timestamp or ""
@@ -33,7 +33,7 @@ def is_ready(pod: Pod) -> bool:
 
 
 def seconds_to_available(pod: Pod, min_ready_seconds: int, now: datetime) -> float | None:
-    """How long the pod must still stay ready to count as available: 0 or less if it does, None if it is not ready."""
+    """How long the pod must still stay ready to count as available: 0 or less if it already does, None if it is not ready."""
     since = ready_since(pod)
     if since is None:
         return None

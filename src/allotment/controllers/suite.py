@@ -1,11 +1,11 @@
-"""All controllers by name, put together for a server: what it does not serve when they start is left out.
+"""All controllers by name, put together for a server; kinds that the server does not have when they start are left out.
 
-``claims`` and ``device-taints`` are what a cluster with devices cannot do without. ``workloads``, ``nodes`` and ``volumes`` are what
-kube-controller-manager does on a real cluster, so that they need not run there. ``parameters`` translates vendors' parameters
-for the early form of claims. ``pools`` counts what is left. ``overlays`` tells NodeOverlays whether they can be applied.
-``simulation`` plays the nodes that are marked as simulated. ``machines`` launches and ends what NodeClaims ask for, and ``autoscaling``
-decides which machines that are; both run only where they are wanted. A plan may take seconds, so ``autoscaling`` had better run where
-nobody waits for anything else.
+A cluster with devices needs ``claims`` and ``device-taints``. ``workloads``, ``nodes`` and ``volumes`` do the work of
+kube-controller-manager, so they need not run on a real cluster. ``parameters`` translates vendors' parameters for claims with
+KEP-4381 semantic parameters (v1alpha2). ``pools`` counts what is left. ``overlays`` reports whether NodeOverlays can be
+applied. ``simulation`` simulates the nodes that are marked for it. ``machines`` launches and terminates machines for
+NodeClaims, and ``autoscaling`` decides which machines these are; both run only on request. A plan may take seconds, so
+``autoscaling`` should run in a process where it delays nothing else.
 """
 
 from __future__ import annotations
@@ -43,14 +43,27 @@ from allotment.controllers.claims.metrics import ClaimCreations, ClaimNumbers, S
 from allotment.controllers.claims.template_claims import TemplateClaims
 from allotment.controllers.controller import Controller, Reconciler
 from allotment.controllers.machines import provider as providers
-from allotment.controllers.machines.group_provider import GroupProvider
+from allotment.controllers.machines.group_provider import GroupMembers, GroupProvider
 from allotment.controllers.machines.lifecycle import MachineLifecycle
 from allotment.controllers.machines.market import Market
 from allotment.controllers.machines.metrics import MachineNumbers
 from allotment.controllers.machines.pod_events import PodEvents
-from allotment.controllers.machines.simulated_provider import SimulatedProvider
+from allotment.controllers.machines.simulated_provider import SimulatedMachines, SimulatedProvider
 from allotment.controllers.machines.sizes import SourceSizes
 from allotment.controllers.machines.sweep import Sweep
+from allotment.controllers.names import (
+    AUTOSCALING,
+    CLAIMS,
+    DEVICE_TAINTS,
+    MACHINES,
+    NODES,
+    OVERLAYS,
+    PARAMETERS,
+    POOLS,
+    SIMULATION,
+    VOLUMES,
+    WORKLOADS,
+)
 from allotment.controllers.nodes.node_lifecycle import NodeLifecycle
 from allotment.controllers.nodes.orphaned_pods import OrphanedPods
 from allotment.controllers.pools.followed_usage import FollowedUsage
@@ -77,33 +90,18 @@ from allotment.scheduler.config.configuration import DEFAULT, Configuration
 
 log = logging.getLogger(__name__)
 
-CLAIMS, DEVICE_TAINTS, POOLS, PARAMETERS, WORKLOADS, NODES, VOLUMES, OVERLAYS, SIMULATION = (
-    "claims",
-    "device-taints",
-    "pools",
-    "parameters",
-    "workloads",
-    "nodes",
-    "volumes",
-    "overlays",
-    "simulation",
-)
-NAMES = (CLAIMS, DEVICE_TAINTS, POOLS, PARAMETERS, WORKLOADS, NODES, VOLUMES, OVERLAYS, SIMULATION)
-MACHINES, AUTOSCALING = "machines", "autoscaling"
-ON_REQUEST = (MACHINES, AUTOSCALING)
-"""Those that run only where somebody asks for them."""
 NO_MACHINES = Catalogue()
 CLAIM_WORKERS = 128
 POOL_WORKERS = 32
 MACHINE_WORKERS = 32
-"""So many writes of claims or pools may be on their way at once, for the server to commit them together."""
+"""How many writes of claims or pools may be in flight at once, so that the server can commit them together."""
 
 
 Reader = Callable[[Catalogue], None]
 
 
 class Runs(Protocol):
-    """A controller, or what one stands on."""
+    """A controller, or something on which one depends."""
 
     async def run(self) -> None:
         """Works until cancelled."""
@@ -111,8 +109,8 @@ class Runs(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What controllers are made of. Their numbers go to ``registry``, if there is one; ``catalogue`` has the machines to be had,
-    ``provider`` is where they come from; ``scheduling`` says how the scheduler decides, for who foresees its decisions."""
+    """What controllers are made of. Their metrics go to ``registry``, if there is one; ``catalogue`` has the machines that
+    can be launched, by ``provider``; ``scheduling`` says how the scheduler decides, for simulations of its decisions."""
 
     client: Client
     informers: Informers
@@ -122,7 +120,9 @@ class Parts:
     catalogue: Catalogue = NO_MACHINES
     provider: str = SimulatedProvider.name
     scheduling: Configuration = DEFAULT
-    readers: list[Reader] = field(default_factory=list)  # who goes by the catalogue, to be told of another
+    readers: list[Reader] = field(
+        default_factory=list
+    )  # the users of the catalogue, to be notified of a new one
 
     def place_of(self, type_: type[ApiStruct]) -> ResourcePath | None:
         return place_of(type_, self.served)
@@ -146,7 +146,8 @@ def _device_taints(parts: Parts) -> list[Runs]:
 
 
 def _pools(parts: Parts) -> list[Runs]:
-    """Nothing where pools are not served. Requests are answered on the embedded server only: Kubernetes does it itself."""
+    """Nothing if the server has no pools. Requests are answered on the embedded server only, because Kubernetes does that
+    itself."""
     place = parts.place_of(ResourcePool)
     if place is None:
         return []
@@ -165,7 +166,7 @@ def _pools(parts: Parts) -> list[Runs]:
 
 
 def _overlays(parts: Parts) -> list[Runs]:
-    """Nothing where there are no overlays. One worker: an answer for one is an answer for all."""
+    """Nothing if the server has no overlays. One worker, because one evaluation gives all answers."""
     place = parts.place_of(NodeOverlay)
     if place is None:
         return []
@@ -183,7 +184,7 @@ def _market(parts: Parts) -> Market:
 
 
 def _machines(parts: Parts) -> list[Runs]:
-    """Nothing where there are no claims."""
+    """Nothing if the server has no NodeClaims."""
     client, informers, recorder = parts.client, parts.informers, parts.recorder
     place = parts.place_of(NodeClaim)
     if place is None:
@@ -219,7 +220,7 @@ def _provider(name: str, surroundings: providers.Surroundings) -> providers.Prov
 
 
 def _autoscaling(parts: Parts) -> list[Runs]:
-    """Nothing where there are no NodeClaims. One worker: all pods are planned for together."""
+    """Nothing if the server has no NodeClaims. One worker, because all pods are planned together."""
     place = parts.place_of(NodeClaim)
     if place is None:
         return []
@@ -245,7 +246,7 @@ def _plain(
 
 
 def _parameters(parts: Parts) -> list[Runs]:
-    """Nothing where there are no such claims; where there are no translators, numbers only."""
+    """Nothing if the server has no such claims; without translators, only metrics."""
     classes, found = parts.place_of(ResourceClass), installed()
     translators = found.translators
     for fault in found.faults:
@@ -264,7 +265,7 @@ def _parameters(parts: Parts) -> list[Runs]:
 
 
 def _volumes(parts: Parts) -> list[Runs]:
-    """Nothing where volumes are not served. One worker binds: no two claims may get one volume."""
+    """Nothing if the server has no volumes. Binding has one worker, so that no two claims get one volume."""
     if parts.place_of(PersistentVolume) is None:
         return []
     binder = VolumeBinder(parts.client, parts.informers, parts.recorder)
@@ -294,6 +295,26 @@ _MAKERS: dict[str, Callable[[Parts], Sequence[Runs]]] = {
 }
 
 
+RIGHTS: dict[str, tuple[str, ...]] = {
+    CLAIMS: (*TemplateClaims.rights, *ClaimRelease.rights),
+    DEVICE_TAINTS: DeviceTaintEviction.rights,
+    POOLS: (*Pools.rights, *PoolHeartbeat.rights),
+    PARAMETERS: Parameters.rights,
+    WORKLOADS: (*Deployments.rights, *ReplicaSets.rights, *Jobs.rights, *DisruptionBudgets.rights),
+    NODES: (*NodeLifecycle.rights, *OrphanedPods.rights, *TaintEviction.rights),
+    VOLUMES: (*VolumeBinder.rights, *VolumeProtection.rights, *EphemeralClaims.rights),
+    OVERLAYS: Overlays.rights,
+    SIMULATION: (*SimulatedKubelet.rights, *SimulatedHeartbeat.rights, *SimulatedDrivers.rights),
+    MACHINES: (*MachineLifecycle.rights, *Sweep.rights, *SourceSizes.rights, *PodEvents.rights),
+    AUTOSCALING: (*Provisioning.rights, *ScaleDown.rights),
+}
+"""What each may do, in the lines of ``api.rights``."""
+EMBEDDED_RIGHTS = {POOLS: PoolStatusRequests.rights}
+"""What some do besides on the embedded server. Elsewhere Kubernetes does it."""
+PROVIDER_RIGHTS = {SimulatedProvider.name: SimulatedMachines.rights, GroupProvider.name: GroupMembers.rights}
+"""What providers of machines do besides. Those of other packages bring rights of their own."""
+
+
 async def controllers(
     names: Iterable[str],
     client: Client,
@@ -305,9 +326,9 @@ async def controllers(
     scheduling: Configuration = DEFAULT,
     readers: list[Reader] | None = None,
 ) -> list[Runs]:
-    """The controllers of these names, not running yet. Their informers are asked for. ``readers`` gets those that want to be told
-    of another catalogue. Raises ImportError for a provider that cannot be had; a translator that cannot be used is left out, and the
-    log says so."""
+    """The controllers of these names, not running yet. Their informers are requested. ``readers`` collects the functions to
+    call when the catalogue changes. Raises ImportError for a provider that cannot be loaded; a translator that cannot be used
+    is left out, and the log says so."""
     served = await discover(client)
     parts = Parts(client, informers, recorder, served, registry, catalogue, provider, scheduling)
     made = [each for name in names for each in _MAKERS[name](parts)]
@@ -317,7 +338,7 @@ async def controllers(
 
 
 async def run(made: Iterable[Runs]) -> None:
-    """Runs controllers until cancelled. Their informers have to be running, and have their first lists."""
+    """Runs controllers until cancelled. Their informers must be running, and have their first lists."""
     async with asyncio.TaskGroup() as tasks:
         for each in made:
             tasks.create_task(each.run())

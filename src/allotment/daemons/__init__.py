@@ -1,1 +1,1 @@
-"""Long-running programs put together: components, their processes, metrics, and the embedded control plane."""
+"""Long-running programs, put together: components, their processes, metrics, and the embedded control plane."""

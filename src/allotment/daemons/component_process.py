@@ -1,9 +1,9 @@
-"""Scheduler and controllers of ``allot up`` in a process of their own, so that they and the API server have a processor each
-and a long search for a place never keeps a client waiting (docs/decisions/0007); autoscaling in another, so that a long plan
-keeps neither of them waiting.
+"""The scheduler and controllers of ``allot up`` in a process of their own, so that they and the API server have a processor
+each, and a long search for a place never delays a client (docs/decisions/0007). Autoscaling runs in another process, so that
+a long plan delays neither of them.
 
-Each talks with the server over a pipe, by which its components call the server as the users that they are, and the server asks
-for their numbers. None outlives the others: components end when their pipe does, and when they end the server is told why.
+Each process is connected to the server by a pipe. Over it, the components call the server as their users, and the server asks
+for their metrics. No side outlives the other: components end when their pipe closes, and when they end the server learns why.
 """
 
 from __future__ import annotations
@@ -20,17 +20,11 @@ import msgspec
 import uvloop
 from prometheus_client import CollectorRegistry, generate_latest
 
+from allotment.apiserver.auth import users
 from allotment.client.over_pipe import Pipe
 from allotment.client.transport import Call, Disconnected, Reply, Stream, Transport
-from allotment.controllers.suite import AUTOSCALING
-from allotment.daemons.components import (
-    CONTROLLERS,
-    SCHEDULER,
-    ComponentFailed,
-    Components,
-    WantedComponents,
-    first_of,
-)
+from allotment.controllers.names import AUTOSCALING
+from allotment.daemons.components import ComponentFailed, Components, WantedComponents, first_of
 from allotment.daemons.log import set_up
 from allotment.daemons.memory import spare_collector
 
@@ -38,14 +32,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 ENDING_SECONDS = 10.0
-"""How long the process may take to end before it is made to."""
+"""How long the process may take to end before it is killed."""
 
 _COMPONENTS = "components"
 _BEGUN = b"begun"
 
 
 class ComponentProcess:
-    """The process, seen from the server's. ``server`` has the transports into the server by user."""
+    """The process, as the server sees it. ``server`` has the transports into the server by user."""
 
     def __init__(self, wanted: WantedComponents, server: Mapping[str, Transport]) -> None:
         self._wanted = wanted
@@ -53,7 +47,7 @@ class ComponentProcess:
         self._pipe: Pipe | None = None
 
     async def run(self, begun: Callable[[], Awaitable[None]]) -> None:
-        """Until cancelled; ``begun`` is called when everything runs and knows what is there. Raises ComponentFailed, or
+        """Runs until cancelled. Calls ``begun`` when everything runs and has read the cluster. Raises ComponentFailed, or
         what ``begun`` raises."""
         ours, theirs = socket.socketpair()
         with theirs:
@@ -62,7 +56,7 @@ class ComponentProcess:
                 msgspec.json.encode(self._wanted).decode(),
                 pass_fds=[theirs.fileno()],
                 stdin=asyncio.subprocess.DEVNULL,
-                start_new_session=True,  # Ctrl-C is for us; the pipe tells it to end
+                start_new_session=True,  # Ctrl-C is for the server; the pipe tells this process to end
             )
         self._pipe = await Pipe.over(ours, self._server)
         try:
@@ -83,7 +77,7 @@ class ComponentProcess:
         raise Disconnected("the story ended")
 
     async def metrics(self) -> bytes:
-        """Their numbers in Prometheus' form; none while they cannot be asked."""
+        """The metrics in Prometheus' form; empty while the process does not answer."""
         if self._pipe is None:
             return b""
         with suppress(Disconnected):
@@ -92,13 +86,13 @@ class ComponentProcess:
 
 
 class ComponentProcesses:
-    """Several of them as one: what some do for seconds on end does not keep the others from their work."""
+    """Several component processes as one: long work in one of them does not delay the others."""
 
     def __init__(self, wanted: Iterable[WantedComponents], server: Mapping[str, Transport]) -> None:
         self._processes = [ComponentProcess(each, server) for each in wanted if each]
 
     async def run(self, begun: Callable[[], Awaitable[None]]) -> None:
-        """As that of each; ``begun`` is called once, when all have begun. Without any, that is at once."""
+        """Runs all of them. Calls ``begun`` once, when all have begun; if there are none, at once."""
         starting = len(self._processes)
         if not starting:
             await begun()
@@ -126,7 +120,7 @@ def _named(wanted: WantedComponents) -> str:
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """Waits until it is gone, and sees to it that it goes."""
+    """Waits until the process has ended, and kills it if necessary."""
     try:
         await asyncio.wait_for(process.wait(), ENDING_SECONDS)
     except TimeoutError:
@@ -139,7 +133,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 
 class _Offered:
-    """What the server may ask: ``/metrics``, and as a stream ``/story``: that all has begun, and why it came to an end."""
+    """What the server may ask for: ``/metrics`` and, as a stream, ``/story``: that everything has begun, and why it ended."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._registry = registry
@@ -164,7 +158,7 @@ async def _run(end: socket.socket, wanted: WantedComponents) -> int:
     registry = CollectorRegistry()
     offered = _Offered(registry)
     pipe = await Pipe.over(end, {_COMPONENTS: offered})
-    server = {user: pipe.to(user) for user in (SCHEDULER, CONTROLLERS)}
+    server = {user: pipe.to(user) for user in (users.SCHEDULER, users.CONTROLLERS)}
     components = Components.of_users(wanted, server, registry)
 
     async def begun() -> None:
@@ -180,7 +174,7 @@ async def _run(end: socket.socket, wanted: WantedComponents) -> int:
         return 0
     why = running.exception()
     offered.story.put_nowait(str(why or f"{_named(wanted)} ended").encode())
-    await gone  # the server has read why
+    await gone  # the server has read the reason
     return 1
 
 

@@ -1,7 +1,7 @@
-"""Scheduler and controllers, put together over clients and run until something ends them.
+"""Scheduler and controllers, put together over clients. They run until something ends them.
 
-Both read through one set of informers, so that each kind is listed, watched and decoded once. A component never ends by
-itself: when one does, the others are stopped, the log has the whole story, and ``ComponentFailed`` says it in a sentence.
+Both read through one set of informers, so that each kind is listed, watched and decoded once. A component should never end by
+itself. If one does, the others are stopped, the log has the details, and ``ComponentFailed`` gives the reason in a sentence.
 """
 
 from __future__ import annotations
@@ -10,49 +10,48 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from prometheus_client import CollectorRegistry
 
+from allotment.apiserver.auth import users
 from allotment.client.client import Client
 from allotment.client.informers import Informers
 from allotment.client.recorder import Recorder
 from allotment.client.transport import Transport
 from allotment.controllers import suite
+from allotment.daemons.event_recording import recorded
 from allotment.insight.catalogue_files import read_files
 from allotment.insight.catalogue_following import follow_files, state_of
-from allotment.scheduler.cluster import Cluster
 from allotment.scheduler.config.configuration import DEFAULT, Configuration
-from allotment.scheduler.core import Scheduler
-from allotment.scheduler.driver import Driver
+from allotment.scheduler.driver import Driver, configured
 from allotment.scheduler.metrics import SchedulerMetrics
 
 log = logging.getLogger(__name__)
 
-SCHEDULER, CONTROLLERS = "allotment:scheduler", "allotment:controllers"
-"""The users that components are on the embedded server, with a role of the same name each."""
-
 
 class ComponentFailed(Exception):
-    """A component ended, which it never should."""
+    """A component ended, which it should never do."""
 
 
 @dataclass(frozen=True, slots=True)
 class WantedComponents:
-    """What to run. No configuration: no scheduler."""
+    """What to run. Without a configuration, there is no scheduler."""
 
     scheduler: Configuration | None = None
     controllers: tuple[str, ...] = ()
     catalogue: tuple[str, ...] = ()  # files with the machines to be had
     provider: str = "simulated"  # where they come from
     foreseen: Configuration = DEFAULT  # of the scheduler whose decisions plans foresee
+    record: Path | None = None  # where the scheduler records its events and instructions
 
     def __bool__(self) -> bool:
         return self.scheduler is not None or bool(self.controllers)
 
 
 class Components:
-    """What runs in one process. The controllers may read all that the scheduler reads, so they read for both."""
+    """The components of one process. The controllers may read everything that the scheduler reads, so they read for both."""
 
     def __init__(
         self, wanted: WantedComponents, scheduling: Client, controlling: Client, registry: CollectorRegistry
@@ -66,15 +65,16 @@ class Components:
     def of_users(
         cls, wanted: WantedComponents, server: Mapping[str, Transport], registry: CollectorRegistry
     ) -> Components:
-        """Each as the user that it is on the embedded server; ``server`` has the transports into it by user."""
+        """Each component with its own user on the embedded server; ``server`` has the transports into it by user."""
         scheduling, controlling = (
-            Client(server[user], manager=user.replace(":", "-")) for user in (SCHEDULER, CONTROLLERS)
+            Client(server[user], manager=user.replace(":", "-"))
+            for user in (users.SCHEDULER, users.CONTROLLERS)
         )
         return cls(wanted, scheduling, controlling, registry)
 
     async def run(self, begun: Callable[[], Awaitable[None]] | None = None) -> None:
-        """Until cancelled; ``begun`` is called when everything runs and knows what is there. Raises ComponentFailed, what
-        ``begun`` raises, or what the server says to the first questions."""
+        """Runs until cancelled. Calls ``begun`` when everything runs and has read the cluster. Raises ComponentFailed, what
+        ``begun`` raises, or the server's answer to the first requests."""
         told = Recorder(self._controlling, "allotment-controllers")
         names, files = self._wanted.controllers, self._wanted.catalogue
         readers: list[suite.Reader] = []
@@ -112,19 +112,14 @@ class Components:
             raise first_of(group) from None
 
     async def _schedule(self, configuration: Configuration) -> None:
-        core = Scheduler(
-            Cluster(),
-            configuration.rosters(),
-            backoff=configuration.backoff,
-            gangs=configuration.gangs,
-            making_room=configuration.making_room,
-        )
+        core = configured(configuration)
         told = Recorder(self._scheduling, next(iter(core.profiles)))
         metrics = SchedulerMetrics(self._registry)
-        driver = Driver(core, self._scheduling, self.informers, told, metrics=metrics)
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(_never_ending("writing events", told.run()))
-            tasks.create_task(_never_ending("the scheduler", driver.run()))
+        with recorded(self._wanted.record, configuration) as hear:
+            driver = Driver(core, self._scheduling, self.informers, told, metrics=metrics, hear=hear)
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(_never_ending("writing events", told.run()))
+                tasks.create_task(_never_ending("the scheduler", driver.run()))
 
 
 async def _never_ending(name: str, work: Coroutine[Any, Any, None]) -> None:
@@ -138,7 +133,7 @@ async def _never_ending(name: str, work: Coroutine[Any, Any, None]) -> None:
 
 
 def first_of(exc: BaseException) -> BaseException:
-    """The first that is no group of others."""
+    """The first error that is not a group of others."""
     while isinstance(exc, BaseExceptionGroup):
         exc = exc.exceptions[0]
     return exc

@@ -1,4 +1,4 @@
-"""The demo's fleet, workloads and catalogue, brought to an embedded server."""
+"""Writes the demo's fleet, workloads and catalogue to an embedded server."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def administrator(server: ApiServer) -> Client:
 
 
 def demo_catalogue() -> str:
-    """The file with the machines that can be had in the demo."""
+    """The file with the machines that can be launched in the demo."""
     return str(files("allotment.daemons") / "demo_catalogue.yaml")
 
 
 async def bring_fleet(server: ApiServer) -> None:
-    """The demo's nodes and devices, as any client would apply them: what is there already becomes as it should be."""
+    """Applies the demo's nodes and devices, as any client would; existing ones are updated."""
     time = now()
     async for collection, obj in _packaged(server, "demo_fleet.yaml"):
         await collection.apply(obj, force=True)
@@ -43,7 +43,7 @@ async def bring_fleet(server: ApiServer) -> None:
 
 
 async def bring_workloads(server: ApiServer, *, pause: float = 0.0) -> None:
-    """The demo's workloads, with a pause after each; those that are there already stay as they are."""
+    """Creates the demo's workloads, with a pause after each; existing ones stay as they are."""
     async for collection, obj in _packaged(server, "demo_workloads.yaml"):
         with suppress(AlreadyExists):
             await collection.create(obj)

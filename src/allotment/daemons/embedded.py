@@ -1,4 +1,5 @@
-"""The embedded server as its components see it: each is a user of its own, with that user's rights, without certificate or token."""
+"""The embedded server as its components see it: each component is a user with its own rights, and needs no certificate or
+token."""
 
 from __future__ import annotations
 
@@ -8,12 +9,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+from allotment.apiserver.auth import users
 from allotment.apiserver.auth.identity import Identity
 from allotment.autoscaler.catalogue.catalogue import Catalogue
 from allotment.client.client import Client
 from allotment.client.in_process import InProcessTransport
 from allotment.client.transport import Transport
-from allotment.daemons.components import CONTROLLERS, SCHEDULER, Components, WantedComponents
+from allotment.daemons.components import Components, WantedComponents
 from allotment.daemons.plan_process import plan_through
 from allotment.dashboard.dashboard import Dashboard
 
@@ -25,16 +27,16 @@ log = logging.getLogger(__name__)
 
 
 def transports_into(server: ApiServer) -> dict[str, Transport]:
-    """Into the server, by the user that calls."""
+    """The transports into the server, by the user that calls."""
     return {
         user: InProcessTransport(server.app, {"identity": Identity(user, ("system:authenticated",))})
-        for user in (SCHEDULER, CONTROLLERS)
+        for user in (users.SCHEDULER, users.CONTROLLERS)
     }
 
 
 @asynccontextmanager
 async def dashboard_of(server: ApiServer, catalogue: Catalogue) -> AsyncIterator[None]:
-    """The pages at ``/ui``, while the block runs. If they fail, that is logged and takes nothing else with it."""
+    """Serves the pages at ``/ui`` while the block runs. If they fail, the failure is logged and nothing else stops."""
 
     def transport_of(identity: Identity) -> Transport:
         return InProcessTransport(server.app, {"identity": identity})
@@ -63,5 +65,5 @@ def _log_failure(task: asyncio.Task[None]) -> None:
 
 
 def components_of(server: ApiServer, wanted: WantedComponents) -> Components:
-    """The components, for this process, not running yet. Their numbers are among the server's."""
+    """The components of this process, not running yet. Their metrics are among the server's."""
     return Components.of_users(wanted, transports_into(server), server.metrics.registry)

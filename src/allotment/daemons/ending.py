@@ -1,4 +1,4 @@
-"""When to stop: Ctrl-C, SIGTERM, or a terminal that closes (unless ``nohup`` says that we are to outlive it)."""
+"""When to stop: on Ctrl-C, SIGTERM, or when the terminal closes (unless the program runs under ``nohup``)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def told_to_end() -> asyncio.Event:
-    """An event that one of these signals sets, in place of what it would do. For the running loop."""
+    """An event that these signals set instead of their usual effect. For the running event loop."""
     ended = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
@@ -18,7 +18,7 @@ def told_to_end() -> asyncio.Event:
 
 
 async def run_until(ended: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
-    """Runs something until it returns (True) or the event comes (False); then it has been cancelled and is over.
+    """Runs something until it returns (True) or the event is set (False); in that case, it has been cancelled and has ended.
 
     Raises what it raises.
     """

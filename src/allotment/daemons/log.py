@@ -1,6 +1,4 @@
-"""Logs of long-running commands, on standard error: a readable line for each thing that happened where a person looks on, a line of
-JSON everywhere else.
-"""
+"""Logs of long-running commands, on standard error: a readable line for each event on a terminal, a line of JSON otherwise."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ _KNOWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 
 
 class JsonFormatter(logging.Formatter):
-    """Time, level, logger and message; what was passed as ``extra`` becomes fields of its own."""
+    """Time, level, logger and message; each ``extra`` becomes a field."""
 
     def format(self, record: logging.LogRecord) -> str:
         moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
@@ -33,7 +31,7 @@ class JsonFormatter(logging.Formatter):
 
 
 class ReadableLines(logging.Formatter):
-    """Local time, message, and what was passed as ``extra`` behind it; level and logger where something is wrong."""
+    """Local time, message, and each ``extra`` after it; level and logger are added from warnings on."""
 
     def format(self, record: logging.LogRecord) -> str:
         moment = time.strftime("%H:%M:%S", time.localtime(record.created))
@@ -45,7 +43,7 @@ class ReadableLines(logging.Formatter):
 
 
 def set_up(level: int) -> None:
-    """Sends our logs to standard error; other libraries' only when something is wrong."""
+    """Sends Allotment's logs to standard error, and of other libraries only warnings and errors."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(ReadableLines() if on_terminal(sys.stderr) else JsonFormatter())
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)

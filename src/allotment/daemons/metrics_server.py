@@ -1,4 +1,4 @@
-"""``/metrics`` and ``/healthz`` of a component that runs alone: a few lines of HTTP, enough for Prometheus and a probe."""
+"""``/metrics`` and ``/healthz`` of a component that runs alone: minimal HTTP for Prometheus and a probe."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SCRAPE_SECONDS = 5.0
 async def serving_metrics(
     host: str, port: int, registry: Callable[[], CollectorRegistry]
 ) -> AsyncIterator[int]:
-    """Serves while the context lasts; gives the port. Raises OSError if it cannot be had."""
+    """Serves while the context lasts, and yields the port. Raises OSError if the port is not available."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(TimeoutError, ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):

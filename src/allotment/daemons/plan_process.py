@@ -1,7 +1,7 @@
-"""A plan that somebody asks for through the dashboard, made in a process of its own: it may take long, and keeps nobody waiting.
+"""A plan for the dashboard, made in a process of its own, because it may take long and must not delay anyone.
 
-The process reads the cluster through the server, over a pipe, as the person who asks. It gets the catalogue on its standard input and
-writes the answer on its standard output, and ends; if that takes too long it is ended.
+The process reads the cluster through the server, over a pipe, with the rights of the logged-in user. It gets the catalogue on
+standard input, writes the answer to standard output, and ends. If it takes too long, it is killed.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ from allotment.api.autoscaling import InstanceType, NodeGroup, NodeOverlay, Node
 from allotment.api.codec import decode, encode
 from allotment.api.pools import ResourcePool
 from allotment.api.status import Forbidden, InternalError, Timeout
+from allotment.api.storage import KINDS as STORAGE
+from allotment.apiserver.auth import users
 from allotment.autoscaler.catalogue.catalogue import Catalogue
 from allotment.client.client import Client
 from allotment.client.over_pipe import Pipe
 from allotment.daemons.log import set_up
-from allotment.scheduler.volumes.storage import KINDS as STORAGE
 
 if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 PLAN_SECONDS = 60.0
 """How long a plan may take."""
-_NICE = 10  # whoever uses the server comes first
+_NICE = 10  # requests to the server come first
 _PERSON = "person"
 _FIELDS: dict[str, type[ApiStruct]] = {
     "types": InstanceType,
@@ -47,7 +48,7 @@ _FIELDS: dict[str, type[ApiStruct]] = {
 
 
 async def plan_through(person: Transport, catalogue: Catalogue) -> dict[str, Any]:
-    """What a person's page is told who asks for a plan; ``person`` calls the server as them. Raises StatusError."""
+    """The answer to a user who asks for a plan on the page; ``person`` calls the server as that user. Raises StatusError."""
     ours, theirs = socket.socketpair()
     with theirs:
         process = await asyncio.create_subprocess_exec(
@@ -55,7 +56,7 @@ async def plan_through(person: Transport, catalogue: Catalogue) -> dict[str, Any
             pass_fds=[theirs.fileno()],
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
-            start_new_session=True,  # Ctrl-C is for us
+            start_new_session=True,  # Ctrl-C is for the server
         )
     pipe = await Pipe.over(ours, {_PERSON: person})
     try:
@@ -63,7 +64,7 @@ async def plan_through(person: Transport, catalogue: Catalogue) -> dict[str, Any
             told, _ = await process.communicate(_written(catalogue))
     except TimeoutError:
         raise Timeout(
-            f"no plan was found within {PLAN_SECONDS:.0f} s; allot plan takes the time that it needs"
+            f"no plan was found within {PLAN_SECONDS:.0f} s; the command allot plan has no such limit"
         ) from None
     finally:
         await pipe.close()
@@ -71,7 +72,7 @@ async def plan_through(person: Transport, catalogue: Catalogue) -> dict[str, Any
             process.kill()
         await process.wait()
     if process.returncode:
-        raise InternalError("the plan could not be made; the server's log tells why")
+        raise InternalError("the plan failed; see the server's log for the reason")
     found: dict[str, Any] = msgspec.json.decode(told)
     if "refusal" in found:
         raise Forbidden(found["refusal"], {})
@@ -107,17 +108,17 @@ async def _look(end: socket.socket) -> Snapshot:
         await pipe.close()
 
 
-def _refusal(seen: Snapshot) -> str:
-    """Which rights are missing. ResourcePools are not, as they only count the claims that a plan needs to see; nor are volumes, of which
-    a plan says that it knows nothing."""
+def _refusal(snapshot: Snapshot) -> str:
+    """The missing rights. ResourcePools are not required, because they only count the claims that a plan needs to see.
+    Volumes are not required either; without them, the plan notes that it ignores them."""
     optional = (ResourcePool, *STORAGE)
-    denied = {plural for kind, plural in seen.denied.items() if kind not in optional}
-    denied |= {"resourceclaims"} if seen.namespaces is not None else set()
+    denied = {plural for kind, plural in snapshot.denied.items() if kind not in optional}
+    denied |= {"resourceclaims"} if snapshot.namespaces is not None else set()
     if not denied:
         return ""
     return (
         f"a plan takes rights that you do not have: to list {', '.join(sorted(denied))} in the whole cluster; "
-        "the roles allotment:viewer and view have them"
+        f"the roles {users.VIEWER} and view have them"
     )
 
 
@@ -141,8 +142,8 @@ def main(descriptor: str) -> int:
     set_up(logging.WARNING)
     os.nice(_NICE)
     most = int(PLAN_SECONDS) + 5
-    resource.setrlimit(resource.RLIMIT_CPU, (most, most))  # nobody may be left to end it
-    gc.disable()  # it reads much at once, keeps it and ends
+    resource.setrlimit(resource.RLIMIT_CPU, (most, most))  # in case nobody is left to kill it
+    gc.disable()  # the process reads much at once, keeps it and ends
     catalogue = _read(sys.stdin.buffer.read())
     told = _answer(socket.socket(fileno=int(descriptor)), catalogue)
     sys.stdout.buffer.write(msgspec.json.encode(told))

@@ -1,7 +1,8 @@
-"""A component as a process of its own, against any cluster: connect, check its rights, serve its numbers, lead, work.
+"""A component as a process of its own, for any cluster: it connects, checks its rights, serves its metrics, takes the lead,
+and works.
 
-Whatever keeps it from starting is one sentence with the next step. Afterwards it stays: a server that goes away is waited for,
-a lead that is lost is stood for again, with a fresh component each time.
+A failure to start is reported in one sentence with the next step. After the start, the process stays: if the server goes
+away, it waits; if it loses the lead, it tries to regain it, with a fresh component each time.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ if TYPE_CHECKING:
     from allotment.client.rights import Right
 
 Work = Callable[["CollectorRegistry"], Awaitable[None]]
-"""Runs a fresh component, whose numbers go to a registry, until cancelled."""
+"""Runs a fresh component until cancelled; the component's metrics go to the registry."""
 
 NAMESPACE = "kube-system"
-"""Of the leases."""
+"""The namespace of the leases."""
 _LAG_SECONDS = 0.25
 _LAG_BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 _SHOWN = 8
@@ -52,7 +53,7 @@ class Service:
 
 
 async def check_rights(client: Client, name: str, rights: Sequence[Right]) -> None:
-    """Raises Failure that lists what is not allowed."""
+    """Raises a Failure that lists the missing rights."""
     from allotment.client.rights import missing, words
     from allotment.insight.errors import Failure
 
@@ -74,7 +75,7 @@ async def serve(service: Service, client: Client, work: Work) -> None:
         async with numbers.served(service):
             await run_until(ended, _lead(service, client, lambda: work(numbers.fresh())))
     except ComponentFailed as exc:
-        raise Failure(str(exc), "the lines above tell more") from exc
+        raise Failure(str(exc), "see the lines above for the cause") from exc
     click.echo("stopping ...", err=True)
 
 
@@ -94,13 +95,13 @@ async def _lead(service: Service, client: Client, work: Callable[[], Awaitable[N
 
 
 class _Numbers:
-    """The present component's numbers, and how late the event loop runs."""
+    """The present component's metrics, and the delay of the event loop."""
 
     def __init__(self) -> None:
         self._registry = self.fresh()
 
     def fresh(self) -> CollectorRegistry:
-        """An empty registry, from now on the one that is shown."""
+        """An empty registry, which replaces the one that is served."""
         from prometheus_client import CollectorRegistry, Histogram
 
         self._registry = CollectorRegistry()
@@ -130,7 +131,7 @@ class _Numbers:
         except OSError as exc:
             place = f"{service.metrics_host}:{service.metrics_port}"
             raise Failure(
-                f"cannot listen on {place}: {exc.strerror or exc}", "choose another with --metrics-port"
+                f"cannot listen on {place}: {exc.strerror or exc}", "choose another port with --metrics-port"
             ) from exc
         finally:
             measuring.cancel()

@@ -1,8 +1,9 @@
-"""What the dashboard knows by itself: how many devices there are in which state, over time, and the names of namespaces.
+"""What the dashboard itself counts: how many devices there are in each state, over time. It also reads the names of
+namespaces.
 
-It reads as a user of its own that may read ResourcePools, which hold counts and are served to everybody, and namespaces; it cannot
-read a claim. So nothing that it knows has to be kept from those who may see ResourcePools. Names of namespaces say only where
-it is worth asking whether a person may read, and are shown to nobody.
+It reads as a user of its own, who may read ResourcePools and namespaces, but no claims. ResourcePools hold only counts. So
+the dashboard itself knows nothing that it must hide from users who may see ResourcePools. The names of namespaces only
+determine in which namespaces a person's rights are checked; nobody gets to see them.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from allotment.api.pools import ResourcePool
+from allotment.api.rights import READ
 from allotment.api.status import NotFound, StatusError
 from allotment.client.client import Client
 from allotment.client.informer import Informer
@@ -23,25 +25,32 @@ from allotment.usage.counter import API_VERSION, NAME, NAMESPACE, PLURAL, RENEW_
 from allotment.usage.published import published
 from allotment.usage.summary import NOTHING, Summary
 
-SAMPLE_SECONDS = WIDTH / 2  # so that no bucket is without, however late a sample is
+SAMPLE_SECONDS = WIDTH / 2  # so that no bucket stays empty, even if a sample is late
+
+
+RIGHTS = (
+    f"{READ}: core: namespaces",
+    f"{READ}: ours: resourcepools",
+    f"get: coordination.k8s.io: leases: {NAME}",
+)
 
 
 class Census:
-    """Goes on while :meth:`run` runs."""
+    """Counts while :meth:`run` runs."""
 
     def __init__(self, client: Client) -> None:
         self._namespaces = Informer(client.plain("v1", "namespaces", namespaced=False))
         self._pools = Informer(client.of(ResourcePool))
         self._pools.on_change(self._count)
         self._leases = client.plain(API_VERSION, PLURAL)
-        self.standstill = ""  # whether counts are old, in words
+        self.standstill = ""  # whether the counts are old, in words
         self.total = NOTHING
         self.timeline = Timeline()
         self._began = time.time()
         self._begun = time.monotonic()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Runs until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._namespaces.run())
             tasks.create_task(self._pools.run())
@@ -55,7 +64,7 @@ class Census:
         return [obj["metadata"]["name"] for obj in self._namespaces.all()]
 
     def past(self) -> dict[str, Any]:
-        """The timeline as the page reads it."""
+        """The timeline in the page's form."""
         line = self.timeline
         return {"began": self._began, "width": line.width, "points": line.points()}
 
@@ -67,7 +76,7 @@ class Census:
             await asyncio.sleep(SAMPLE_SECONDS)
 
     async def _look_at_counter(self) -> None:
-        """Whether anybody keeps the counts up."""
+        """Checks whether a controller keeps the counts up to date."""
         await self._pools.synced()
         while True:
             with suppress(StatusError, Disconnected):

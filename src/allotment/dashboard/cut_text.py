@@ -1,4 +1,4 @@
-"""What others say of their objects, cut to what a page can show."""
+"""Texts that others write into their objects, cut to what a page can show."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ LONGEST_SHOWN_TEXT = 2000
 
 
 def said(condition: Condition) -> str:
-    """Reason and message."""
+    """The reason and the message."""
     reason, message = condition.reason or condition.type, condition.message or ""
     return (f"{reason}: {message}" if message else reason)[:LONGEST_SHOWN_TEXT]

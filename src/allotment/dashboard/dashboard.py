@@ -5,11 +5,11 @@
 ``/ui/machines``              the page of machines, for anybody
 ``/ui/api/fleet``             all devices that the caller may see, as one document
 ``/ui/api/changes``           the same as the first line of a stream, then a line for each change that the caller may see
-``/ui/api/device``            what a device is (``driver``, ``pool``, ``device``), for whoever may see slices
-``/ui/api/pod``               why a pod (``namespace``, ``name``) has no node, as far as the caller may see
-``/ui/api/machines``          pools, machines, overlays and what there is to choose from, as far as the caller may see
+``/ui/api/device``            a device (``driver``, ``pool``, ``device``), for users who may see slices
+``/ui/api/pod``               why a pod (``namespace``, ``name``) has no node, from what the caller may see
+``/ui/api/machines``          pools, machines, overlays and machine types that the caller may see
 ``/ui/api/machines/changes``  the same as a stream
-``/ui/api/plan``              which machines to add for the pods that wait, for whoever may see all that it follows from
+``/ui/api/plan``              which machines to add for waiting pods, for users who may see everything that it depends on
 ============================  ==========================================================================================
 """
 
@@ -22,6 +22,7 @@ from typing import Any
 
 from allotment.allocator.pool import PoolID
 from allotment.api.status import BadRequest, Forbidden, NotFound, TooManyRequests, Unauthorized
+from allotment.apiserver.auth import users
 from allotment.apiserver.auth.identity import ANONYMOUS, Authorizer, Identity
 from allotment.apiserver.http.pages import Who
 from allotment.apiserver.http.reply import Response, StreamResponse
@@ -44,12 +45,12 @@ from allotment.insight.explain.answer import explained
 VIEWERS = 100
 MOST_OPEN_QUESTIONS = 8
 """About pods, that wait for their answers at a time; one is answered after the other."""
-OWN = Identity("allotment:dashboard", ("system:authenticated",))
+OWN = Identity(users.DASHBOARD, ("system:authenticated",))
 """Who counts, and reads no claims."""
 
 
 class Dashboard:
-    """Answers while :meth:`run` runs."""
+    """Answers requests while :meth:`run` runs."""
 
     root = "/ui"
 
@@ -60,7 +61,8 @@ class Dashboard:
         plan: Planner,
         catalogue: Catalogue,
     ) -> None:
-        """``client_of`` gives clients that call the server as somebody; ``catalogue`` has the machines that can be had."""
+        """``client_of`` returns clients that call the server as a given user; ``catalogue`` has the machines that can be
+        launched."""
         self._client_of = client_of
         self._authorizer = authorizer
         self._census = Census(client_of(OWN))
@@ -72,7 +74,7 @@ class Dashboard:
         self._answering = asyncio.Lock()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Runs until cancelled."""
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._census.run())
@@ -103,7 +105,7 @@ class Dashboard:
                 raise Unauthorized("log in with a token or a client certificate")
             return identity
 
-        person()  # nobody waits for an answer that they will not get
+        person()  # nobody should wait for an answer that never comes
         await self._census.synced()
         return await answers[path](request, person)
 
@@ -131,7 +133,7 @@ class Dashboard:
         return Viewing(views, teller, who, request.peer).stream()
 
     async def _plan(self, request: Request, who: Who) -> Response:
-        """With the version of what it is of, so that the page can tell when that has changed."""
+        """The plan with the version of its input, so that the page can tell when the input has changed."""
         async with self.machine_views.of(who, _nobody()) as view:
             version = view.version()
         return _reply({**await self._plans.of(who(), version), "version": version})
@@ -149,7 +151,9 @@ class Dashboard:
     async def _pod(self, request: Request, who: Who) -> Response:
         namespace, name = _given(request, "namespace", "name")
         if self._asked >= MOST_OPEN_QUESTIONS:
-            raise TooManyRequests("other pods are looked at already; try again", {"retryAfterSeconds": 2})
+            raise TooManyRequests(
+                "too many questions about pods are already waiting; try again", {"retryAfterSeconds": 2}
+            )
         self._asked += 1
         try:
             async with self._answering:
@@ -159,14 +163,14 @@ class Dashboard:
 
 
 def _nobody() -> Viewer:
-    """Somebody who is there for a moment and need not be told of anything; each is another."""
+    """A viewer for one request that needs no notices; each call returns a distinct one."""
     return lambda part: None
 
 
 def _given(request: Request, *names: str) -> list[str]:
     values = [request.query.get(each, "") for each in names]
     if not all(values):
-        raise BadRequest(f"{', '.join(names)}: all are needed to say what is meant")
+        raise BadRequest(f"{', '.join(names)}: all of these parameters are required")
     return values
 
 

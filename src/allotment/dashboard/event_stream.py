@@ -1,8 +1,9 @@
-"""One stream of changes to one reader: everything first, then line by line what is different.
+"""One stream of changes for one reader: the first line has everything, each later line has what changed.
 
-What changed since the last line is a set, so a reader who is slow costs no more than a view has parts, and misses states in
-between but never the last. Every few seconds the reader is asked again who they are: a token that has ended ends the stream. When their rights
-become others their view is over, and the stream begins anew with all that they may see now.
+The changes since the last line are a set. So a slow reader costs no more than the number of parts in a view, and may miss
+intermediate states but never the last one. Every few seconds, the reader's identity is checked again, so that an expired
+token ends the stream. If the reader's rights change, their view ends, and the stream begins again with everything that they
+may see now.
 """
 
 from __future__ import annotations
@@ -25,15 +26,15 @@ if TYPE_CHECKING:
     from allotment.apiserver.http.request import Peer
 
 CHECK_SECONDS = 2.0
-"""How often the reader is asked again who they are, and what goes by the clock goes on."""
+"""Seconds between two checks of the reader's identity, and between two updates of the parts that depend on the time."""
 
 V = TypeVar("V", bound=PersonView)
 Told = TypeVar("Told", bound=PersonView, contravariant=True)
 
 
 class Teller(Protocol[Told]):
-    """Puts a view into the form that a page reads. One is made for each stream, as it may know what it has told. ``pause`` is the
-    least time from one line to the next, in seconds: changes that come in between are told together."""
+    """Puts a view into the form that a page reads. Each stream has its own, because a teller may remember what it has sent.
+    ``pause`` is the least time in seconds from one line to the next; changes in between go into one line."""
 
     pause: float
 
@@ -42,12 +43,12 @@ class Teller(Protocol[Told]):
         ...
 
     def changes(self, view: Told, parts: Set[Hashable], *, checking: bool) -> dict[str, Any]:
-        """What is different now in these parts; nothing, if empty. ``checking`` is true every few seconds."""
+        """What changed in these parts; empty if nothing did. ``checking`` is true every few seconds."""
         ...
 
 
 class Viewing(Generic[V]):
-    """Made for one request. ``who`` asks anew who the reader is, and raises StatusError if that is nobody."""
+    """Serves one request. ``who`` identifies the reader again, and raises StatusError if it cannot."""
 
     def __init__(
         self, views: Views[V], teller: Teller[V], who: Callable[[], Identity], peer: Peer | None
@@ -99,7 +100,7 @@ class Viewing(Generic[V]):
             gone.cancel()
 
     async def _changes(self, view: V) -> AsyncGenerator[bytes, None]:
-        """Until the view is over, or nobody reads any more."""
+        """Yields changes until the view ends or the reader leaves."""
         async for checking in self._turns():
             if checking:
                 self._who()
@@ -111,7 +112,7 @@ class Viewing(Generic[V]):
                 yield _line(told)
 
     async def _turns(self) -> AsyncIterator[bool]:
-        """Whenever something has happened, with a pause between two turns; True when it is also time for a check."""
+        """Yields each time something has happened, with a pause between two turns; True when a check is due."""
         clock = asyncio.get_running_loop().time
         due = clock() + CHECK_SECONDS
         while True:

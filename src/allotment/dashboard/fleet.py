@@ -1,6 +1,6 @@
-"""All devices, in the form that the page reads: kept up as things change, out of whatever it is told.
+"""All devices in the form that the page reads, kept up to date from the events it receives.
 
-A change costs the pools that it touches; each is put into its form once, when somebody is there to read it.
+A change costs only the pools that it touches. Each pool is put into the page's form once, when a reader needs it.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from allotment.usage.summary import DeviceState
 from allotment.usage.usage import Usage
 
 POOLS_AT_ONCE = 50
-"""Pools that are put into form before others get their turn."""
+"""How many pools are put into form before other tasks get their turn."""
 HOLDERS = 20
-"""Claims that a device is told to be held by; of more there is the number."""
+"""How many of a device's claims are named; of more, only the number is given."""
 
 STATES = tuple(DeviceState)
 _NUMBER = {state: number for number, state in enumerate(STATES)}
@@ -31,18 +31,20 @@ _encode = msgspec.json.Encoder().encode
 
 
 class FleetPicture:
-    """See the module. ``touched`` is called with each pool that changes."""
+    """The devices of a fleet in the page's form. ``touched`` is called with each pool that changes."""
 
     def __init__(self, *, slices: bool, all_claims: bool, touched: Callable[[PoolID], None]) -> None:
-        """Without ``slices`` there are only counts; without ``all_claims``, counts tell how much is hidden."""
+        """Without ``slices``, there are only counts; without ``all_claims``, the counts show how much is hidden."""
         self._slices = slices
         self._touched = touched
         self._usage = Usage(all_claims=all_claims)
-        self._published: dict[PoolID, PoolUsage] = {}  # in place of usage, for whoever may not see slices
+        self._published: dict[
+            PoolID, PoolUsage
+        ] = {}  # used instead of usage if the reader may not see slices
         self._told: dict[PoolID, msgspec.Raw] = {}
 
     def change(self, old: ApiStruct | None, new: ApiStruct | None) -> None:
-        """Takes in what an informer tells. Telling it again does no harm."""
+        """Takes in an event from an informer. Repeating an event does no harm."""
         shown = new if new is not None else old
         if isinstance(shown, ResourcePool):
             self._pool(shown, gone=new is None)
@@ -69,7 +71,7 @@ class FleetPicture:
     # --- telling ---
 
     def told(self, id: PoolID) -> msgspec.Raw | None:
-        """One pool as the page reads it; None if it is gone."""
+        """One pool in the page's form; None if it is gone."""
         if id not in self._told:
             pool = self._usage.pool(id) if self._slices else self._published.get(id)
             if pool is None:
@@ -78,7 +80,7 @@ class FleetPicture:
         return self._told[id]
 
     async def all_told(self) -> list[msgspec.Raw]:
-        """Every pool there is. Pools that change meanwhile are touched, and to be told again."""
+        """All pools. Pools that change meanwhile are reported as touched, and must be sent again."""
         found = []
         for number, id in enumerate(sorted(self._usage.ids() if self._slices else self._published), 1):
             told = self.told(id)
@@ -90,8 +92,8 @@ class FleetPicture:
 
 
 def pool_document(pool: PoolUsage) -> dict[str, Any]:
-    """A pool for the page. Devices are lists of name, number of state, node (if not the pool's), claims, and words; what is
-    empty at the end is left out, as there are many."""
+    """A pool for the page. A device is a list of name, number of state, node (if it differs from the pool's), claims, and
+    words. Because there are many devices, empty values at the end are left out."""
     counts = pool.summary
     problems = [finding.message for finding in (pool.valid, pool.complete) if not finding.holds]
     return {

@@ -15,7 +15,7 @@ from allotment.dashboard.waiting import waiting
 
 
 class FleetTeller:
-    """A teller (``viewing``) that also knows how far it has told the timeline."""
+    """A teller (``event_stream``) that also remembers which part of the timeline it has sent."""
 
     pause = 0.04
 
@@ -25,7 +25,7 @@ class FleetTeller:
         self._standstill = ""
 
     async def whole(self, view: FleetView) -> dict[str, Any]:
-        """All that somebody sees."""
+        """Everything that the reader may see."""
         self._width, self._newest = self._census.timeline.width, self._census.timeline.newest
         pools = await view.fleet.all_told()
         return {
@@ -38,7 +38,7 @@ class FleetTeller:
         }
 
     def _notes(self, view: FleetView) -> list[str]:
-        """With how old the counts are, for whoever goes by counts."""
+        """The notes; for a reader who relies on counts, also how old the counts are."""
         rights = view.rights
         counted = rights.pools and not (rights.slices and rights.claims.everywhere)
         words = self._census.standstill if counted else ""
@@ -61,7 +61,7 @@ class FleetTeller:
         return told
 
     def _passed(self) -> dict[str, Any]:
-        """What is new of the timeline."""
+        """The new part of the timeline."""
         line = self._census.timeline
         if line.width != self._width:
             told: dict[str, Any] = {"timeline": self._census.past()}
@@ -72,26 +72,24 @@ class FleetTeller:
 
 
 def notes(rights: Rights) -> list[str]:
-    """What is missing from the picture, and what it would take."""
+    """What is missing from the picture, and which rights it would take."""
     told = []
     if not rights.slices:
         told.append(
-            "You may not list and watch resourceslices: devices are not shown, and pools only as they are counted."
+            "You may not list and watch resourceslices: devices are not shown, and pools only with their counts."
             if rights.pools
             else "You may list and watch neither resourceslices nor resourcepools: no devices can be shown."
         )
     elif not rights.claims.everywhere:
         whose = f"only claims of {some(rights.claims.names)}" if rights.claims.names else "no claims"
         others = (
-            "how many devices others hold is told, not which"
+            "for other claims, only the number of their devices is shown"
             if rights.pools
-            else "what others hold is not known"
+            else "what others hold is unknown"
         )
         told.append(f"You may see {whose}: {others}.")
     if rights.slices and not rights.rules:
-        told.append(
-            "You may not list and watch devicetaintrules: what they taint is shown as if it were not."
-        )
+        told.append("You may not list and watch devicetaintrules: taints from these rules are not shown.")
     if not rights.pods.everywhere:
         whose = f"only pods of {some(rights.pods.names)}" if rights.pods.names else "no pods"
         told.append(f"You may see {whose}.")

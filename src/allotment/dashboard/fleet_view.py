@@ -1,4 +1,4 @@
-"""All devices that one person may see, with who holds them, and the pods that wait."""
+"""All devices that one person may see, with the claims that hold them, and the waiting pods."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from allotment.dashboard.rights import Rights
 
 
 class FleetView(PersonView):
-    """Its parts are pools, by their ids, and the pods."""
+    """The parts of this view are the pools, by their ids, and the pods."""
 
     def __init__(self, client: Client, rights: Rights) -> None:
         self.fleet = FleetPicture(
@@ -32,7 +32,8 @@ class FleetView(PersonView):
         super().__init__(client, rights, *devices)
 
     def _of_devices(self, client: Client, rights: Rights) -> Iterator[Informer[Any]]:
-        """All that the picture of devices is made of. Claims tell of devices, which are not shown to who may not see slices."""
+        """The kinds from which the picture of devices is made. Claims reveal devices, so they are left out if the person may
+        not see slices."""
         if rights.slices:
             yield self._slices
             yield from [Informer(client.of(ResourceClaim), each) for each in rights.claims.each()]
@@ -44,7 +45,7 @@ class FleetView(PersonView):
             yield Informer(client.of(ResourcePool))
 
     def device(self, id: PoolID, name: str) -> Device | None:
-        """What the newest generation of a pool publishes of a device."""
+        """A device as the newest generation of its pool publishes it."""
         slices = sorted(self._slices.by("pool", id), key=lambda each: -each.spec.pool.generation)
         return next((device for each in slices for device in each.spec.devices if device.name == name), None)
 
@@ -54,7 +55,7 @@ def _pools_of(slice: ResourceSlice) -> tuple[PoolID]:
 
 
 def device_document(device: Device) -> dict[str, Any]:
-    """What a device is, whoever has it."""
+    """The attributes and capacity of a device, without its holders."""
     attributes = {
         name: next(iter(msgspec.to_builtins(value).values()), None)
         for name, value in device.attributes.items()

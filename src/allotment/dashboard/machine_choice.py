@@ -1,4 +1,4 @@
-"""The machines that can be had, with what overlays make of them, and what each machine that was asked for costs."""
+"""The machines that can be launched, after overlays, and the price of each requested machine."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from allotment.dashboard.machine_choice_document import choice_document
 
 
 def choice_of(catalogue: Catalogue, overlays: Iterable[NodeOverlay]) -> MachineChoice:
-    """Takes as long as there are machines and overlays; nothing that is told of it later does."""
+    """Takes time in proportion to the machines and overlays; everything that is derived from the result later is fast."""
     return MachineChoice(evaluate(catalogue, overlays))
 
 
 class MachineChoice:
-    """``document`` is what the page is told of it."""
+    """``document`` is its form for the page."""
 
     def __init__(self, found: OverlaidCatalogue) -> None:
         self.document: dict[str, Any] = choice_document(found)
@@ -33,12 +33,12 @@ class MachineChoice:
         self._prices: dict[Hashable, Decimal | None] = {}
 
     def price_of_group(self, group: NodeGroup) -> Decimal | None:
-        """What one of its machines costs."""
+        """The price of one machine of a group."""
         return self._groups.get(group.metadata.name)
 
     def price_of(self, claim: NodeClaim) -> Decimal | None:
-        """What a machine costs per hour; None if the catalogue has none such, or its type is still open. Claims that ask for
-        the same are looked up once."""
+        """The price of a machine per hour; None if the catalogue has no such machine, or if its type is still open. Claims
+        with the same requirements are looked up once."""
         labels = certain_labels(claim)
         key = (
             labels.get(NODE_POOL),
@@ -53,7 +53,7 @@ class MachineChoice:
 
 
 def certain_labels(claim: NodeClaim) -> dict[str, str]:
-    """Those of the claim, and those that its requirements leave no choice of."""
+    """The labels of the claim, and those that its requirements determine."""
     certain = {
         each.key: each.values[0]
         for each in claim.spec.requirements

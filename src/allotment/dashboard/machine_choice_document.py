@@ -1,4 +1,4 @@
-"""What there is to choose from, as the page of machines reads it: overlays with what came of each, and types as overlays make them."""
+"""The machines that can be launched, for the page of machines: overlays with their effects, and types after overlays."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from allotment.dashboard.cut_text import LONGEST_SHOWN_TEXT, said
 from allotment.dashboard.price import price
 
 TOLD = 200
-"""Overlays, and types; of more there is the number."""
+"""How many overlays and types are listed; of more, only the number is given."""
 _NAMED = 12
-"""Types and problems of one overlay."""
+"""How many types and problems of one overlay are listed."""
 
 
 def choice_document(found: OverlaidCatalogue) -> dict[str, Any]:
@@ -28,7 +28,7 @@ def choice_document(found: OverlaidCatalogue) -> dict[str, Any]:
 
 
 def overlay_document(finding: OverlayFinding) -> dict[str, Any]:
-    """What came of an overlay here. Its own status may know of more: who wrote that may have another catalogue."""
+    """The effect of an overlay here. Its own status may differ, because its author may have another catalogue."""
     overlay = finding.overlay
     reason = conditions(finding)[0].reason
     problems = list(dict.fromkeys([*finding.errors, *map(str, finding.conflicts)]))

@@ -1,6 +1,6 @@
-"""Machines as their page reads them: everything first, as one JSON document, and later each part that changes, whole.
+"""Machines for their page: everything first, as one JSON document, and later each part that changes, as a whole.
 
-Of what there may be very much the first are told, those with something wrong before others, and how many more there are.
+Long lists are cut: entries with problems come first, and the number of the others is given.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from allotment.api.autoscaling import (
     ZONE,
     NodeClaim,
 )
+from allotment.apiserver.auth import users
 from allotment.autoscaler.catalogue.node_claims import (
     AS_PREDICTED,
     INITIALIZED,
@@ -33,12 +34,12 @@ from allotment.dashboard.rights import Rights, some
 from allotment.dashboard.source_document import sources_document
 
 TOLD = 200
-"""Rows of each list; of more there is the number."""
+"""Rows of each list; of more, only the number is given."""
 _STEPS = (LAUNCHED, REGISTERED, INITIALIZED)
 
 
 class MachineTeller:
-    """A teller (``viewing``). Lists are told whole, so not at each change."""
+    """A teller (``event_stream``). It sends whole lists, and so not at every change."""
 
     pause = 0.2
 
@@ -71,7 +72,7 @@ def notes(rights: Rights) -> list[str]:
     told = []
     if missing:
         told.append(
-            f"You may not list and watch {', '.join(missing)}: they are left out. The role allotment:viewer has these rights."
+            f"You may not list and watch {', '.join(missing)}: they are left out. The role {users.VIEWER} has these rights."
         )
     if not rights.pods.everywhere:
         whose = f"only pods of {some(rights.pods.names)}" if rights.pods.names else "no pods"
@@ -79,11 +80,11 @@ def notes(rights: Rights) -> list[str]:
     return told
 
 
-# --- machines that were asked for ---
+# --- requested machines ---
 
 
 def claims_document(claims: Iterable[NodeClaim], choice: MachineChoice) -> dict[str, Any]:
-    """Those with something wrong first, then those on their way, the newest first."""
+    """Those with problems first, then those on their way, the newest first."""
     rows = [claim_document(each, choice) for each in claims]
     rows.sort(key=lambda row: row["name"])
     rows.sort(key=lambda row: row["since"], reverse=True)

@@ -1,6 +1,8 @@
-"""Machines as one person may see them: pools and groups that they come from, those that were asked for, and what there is to choose from.
+"""Machines as one person may see them: the pools and groups from which they come, the requested machines, and the machines
+that can be launched.
 
-What overlays make of the catalogue is worked out in a thread, whenever something that it follows from has changed, and at most every so often.
+A thread computes what overlays change in the catalogue. It does so when the input has changed, with a least time between two
+computations.
 """
 
 from __future__ import annotations
@@ -20,13 +22,13 @@ from allotment.dashboard.person_view import PersonView
 from allotment.dashboard.rights import Rights
 
 SOURCES, CLAIMS, CHOICE = "sources", "claims", "choice"
-"""The parts, besides pods: pools and groups; what was asked for; what there is to choose from."""
+"""The parts, besides pods: pools and groups; requested machines; machines that can be launched."""
 EVALUATION_PAUSE_SECONDS = 0.25
 """The least time from one evaluation of overlays to the next."""
 
 
 class MachineView(PersonView):
-    """See the module. ``choice`` is there once the view is ready."""
+    """The machines that one person may see. ``choice`` exists once the view is ready."""
 
     choice: MachineChoice
 
@@ -78,7 +80,7 @@ class MachineView(PersonView):
     # --- what there is ---
 
     def pools(self) -> list[NodePool]:
-        """Those of the cluster, and those of the catalogue that have not been put into it."""
+        """The cluster's pools, and those of the catalogue that are not in the cluster."""
         return _together(self.catalogue.pools, self._pools.all())
 
     def groups(self) -> list[NodeGroup]:
@@ -88,18 +90,19 @@ class MachineView(PersonView):
         return self._claims.all()
 
     def waiting(self) -> list[Pod]:
-        """Pods that a plan would be for."""
+        """The pods for which a plan would be made."""
         return [pod for pod in self.pods() if pod.status.phase in (None, "Pending")]
 
     def version(self) -> str:
-        """Of what a plan follows from: another one, another plan. Nodes are left out, as they change all the time."""
+        """The version of a plan's input: if it differs, the plan may differ. Nodes are left out, because they change all the
+        time."""
         informers = (self._pools, self._groups, self._overlays, self._claims)
         objects = [*self.waiting(), *[each for informer in informers for each in informer.all()]]
         return blake2b(repr(sorted(map(_state, objects))).encode(), digest_size=8).hexdigest()
 
 
 def _state(obj: Any) -> tuple[str, int]:
-    """Changes with the spec, and not with the status."""
+    """Changes with the spec, but not with the status."""
     return obj.metadata.uid, obj.metadata.generation or 0
 
 

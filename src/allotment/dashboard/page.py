@@ -1,7 +1,8 @@
-"""The files that a browser runs. They hold nothing of the cluster, so anybody may have them: the pages ask who one is.
+"""The files that a browser runs. They contain nothing of the cluster, so anybody may read them; the pages themselves ask the
+user to log in.
 
-Pages are a frame, the same for all, around what each has of its own. The policy lets them load and call nothing but this server, and
-run no script but its own files.
+All pages share one frame around their own content. The content security policy lets them load from and call only this server,
+and run only its own script files.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from importlib.resources import files
 from allotment.apiserver.http.reply import Headers, Response
 
 _PAGES = {"": "fleet", "machines": "machines"}
-"""By path, the names of their files."""
+"""The file names by path."""
 _HTML = b"text/html; charset=utf-8"
 _TYPES = {
     "dashboard.css": b"text/css; charset=utf-8",
@@ -30,13 +31,13 @@ SAFE: Headers = [
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"cross-origin-opener-policy", b"same-origin"),
 ]
-"""For all that a browser gets from here, besides what the server says with every answer."""
+"""Headers of every answer for the browser, besides those that the server always sends."""
 NOT_KEPT: Headers = [*SAFE, (b"cache-control", b"no-store")]
-"""For what only one person may see."""
+"""Headers of answers that only one person may see."""
 
 
 def page_files() -> dict[str, Response]:
-    """By path below the pages' own."""
+    """The files by their path below the pages' own."""
     folder = files("allotment.dashboard") / "static"
     headers = [*SAFE, (b"cache-control", b"no-cache")]
     found = {

@@ -1,7 +1,8 @@
-"""What one person sees of the cluster: read with their own identity, so that the server lets through what they may see and nothing else.
+"""What one person sees of the cluster. It is read with the person's own identity, so that the server enforces their rights.
 
-All pages of one sort that are open as this person share it. It follows what their rights say that they may; when those change it is of no
-use any more, and another takes its place (``views``). What is made of it is told by ``fleet_view`` and ``machine_view``.
+All open pages of one kind share the view of their person. It reads what the person's rights allow. When these change, the
+view becomes useless, and another one replaces it (``shared_views``). ``fleet_view`` and ``machine_view`` say what is made of
+it.
 """
 
 from __future__ import annotations
@@ -16,16 +17,16 @@ from allotment.client.informer import Informer
 from allotment.dashboard.rights import Rights
 
 Viewer = Callable[[Hashable | None], None]
-"""Is told of each part that changes; None: the view is over."""
+"""Called with each part that changes; None: the view has ended."""
 PODS = "pods"
-"""The part of all views that is the pods without a node."""
+"""The part of every view that has the pods without a node."""
 
 
 class PersonView:
-    """Kept up while :meth:`run` runs. ``over`` is set when the person's rights are no longer these."""
+    """Kept up to date while :meth:`run` runs. ``over`` is set when the person's rights have changed."""
 
     def __init__(self, client: Client, rights: Rights, *followed: Informer[Any]) -> None:
-        """``followed`` is what it is made of besides pods."""
+        """``followed`` has the informers that it needs besides the one for pods."""
         self.rights = rights
         self.over = False
         self.viewers: set[Viewer] = set()
@@ -35,13 +36,14 @@ class PersonView:
             informer.on_change(lambda old, new: self.tell(PODS))
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Runs until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             for informer in (*self._followed, *self._pods):
                 tasks.create_task(informer.run())
 
     async def ready(self, seconds: float) -> bool:
-        """Whether all is known that there was at the start; waits for it so long. A right that was taken just now is in the way for ever."""
+        """Whether everything that existed at the start is known; waits at most this long. If a right has just been revoked,
+        this never becomes true."""
         try:
             async with asyncio.timeout(seconds):
                 await self._begun()
@@ -58,5 +60,5 @@ class PersonView:
             viewer(part)
 
     def pods(self) -> list[Pod]:
-        """Those without a node."""
+        """The pods without a node."""
         return [pod for informer in self._pods for pod in informer.all()]

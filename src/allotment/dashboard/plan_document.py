@@ -1,6 +1,6 @@
-"""A plan as its page reads it: the consequence in a sentence, machines that are alike together, pods left out for the same reasons together.
+"""A plan for its page: the result in a sentence, similar machines together, and the pods that stay pending grouped by reason.
 
-However many pods there are, it stays small: of each list the first are told, and how many more there are.
+The document stays small, however many pods there are: each list is cut, with the number of the other entries.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from allotment.autoscaler.provision.plan import LeftOut, NewNode, Plan, PodPlace
 from allotment.dashboard.price import price
 
 ALIKE = 100
-"""Sorts of machines, and sorts of reasons, that are told."""
+"""How many kinds of machines, and how many groups of reasons, are listed."""
 MACHINES = 50
-"""Of one sort."""
+"""How many machines of one kind are listed."""
 PODS = 100
-"""On one machine, of one reason, or on nodes that are there."""
+"""How many pods are listed for one machine, one reason, or the existing nodes."""
 REASONS = 20
-"""Of one pod left out."""
+"""How many reasons are listed for one pod that stays pending."""
 _LENGTH = 500
 
 
@@ -40,7 +40,7 @@ def plan_document(plan: Plan, notes: Iterable[str] = ()) -> dict[str, Any]:
 
 
 def headline(plan: Plan) -> str:
-    """What would come of it, before anything else."""
+    """The result of the plan in one sentence."""
     taken = sum(len(each.places) for each in plan.nodes)
     room, left = len(plan.existing), len(plan.pending)
     pods = _count(taken + room + left, "pending pod")
@@ -50,33 +50,33 @@ def headline(plan: Plan) -> str:
         machines = f"{_count(len(plan.nodes), 'machine')}, {price(plan.price)} per hour"
         words = f"{machines}, would take {taken} of {pods}"
         words += (
-            f"; {room} {'has' if room == 1 else 'have'} room on nodes that are there or on their way"
+            f"; {room} {'has' if room == 1 else 'have'} room on nodes that exist or are on their way"
             if room
             else ""
         )
         return f"{words}; {left} would stay pending." if left else f"{words}."
     if not left:
         whom = "the pending pod" if room == 1 else f"all {pods}"
-        return f"No machine is needed: nodes that are there or on their way have room for {whom}."
+        return f"No machine is needed: nodes that exist or are on their way have room for {whom}."
     words = f"No machine would help {left} of {pods}" if room else f"No machine would help the {pods}"
     return (
-        f"{words}; {room} {'has' if room == 1 else 'have'} room on nodes that are there or on their way."
+        f"{words}; {room} {'has' if room == 1 else 'have'} room on nodes that exist or are on their way."
         if room
         else f"{words}."
     )
 
 
 def proof(plan: Plan) -> str:
-    """How far from the cheapest it may be."""
+    """How close the price is to the minimum."""
     if not plan.nodes:
         return ""
     if plan.exact:
-        return "There is no cheaper way."
+        return "There is no cheaper plan."
     if plan.bound is None:
-        return "No bound is known: something cheaper may do."
+        return "The minimum is not known: a cheaper plan may exist."
     if plan.price <= plan.bound:
-        return "Nothing cheaper would do."
-    return f"Nothing below {price(plan.bound)} per hour would do: at most {plan.saving:.1%} could be saved."
+        return "No cheaper plan exists."
+    return f"No plan costs less than {price(plan.bound)} per hour: at most {plan.saving:.1%} could be saved."
 
 
 def _count(number: int, what: str) -> str:
@@ -84,7 +84,7 @@ def _count(number: int, what: str) -> str:
 
 
 def _machines(nodes: Iterable[NewNode]) -> list[dict[str, Any]]:
-    """By type, place and price; the dearest first."""
+    """By type, place and price; the most expensive first."""
     alike: dict[Any, list[NewNode]] = {}
     for node in nodes:
         machine = node.machine
@@ -114,13 +114,13 @@ def _places(places: Sequence[PodPlace]) -> dict[str, Any]:
 
 
 def _devices(names: Iterable[str]) -> list[str]:
-    """``driver/device``; the pool is the node's, mostly."""
+    """``driver/device``; the pool is left out, because it is usually the node's."""
     parts = [name.split("/") for name in names]
     return [f"{each[0]}/{each[-1]}" for each in parts[:PODS]]
 
 
 def _left(pending: Iterable[LeftOut]) -> list[dict[str, Any]]:
-    """The reason that most pods have first."""
+    """The most common reason first."""
     alike: dict[Any, list[LeftOut]] = {}
     for each in pending:
         alike.setdefault((each.why, tuple(each.types.items())), []).append(each)

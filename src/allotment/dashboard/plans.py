@@ -1,7 +1,7 @@
-"""Plans that people ask for: one is made after the other, and who asks for the same while it is made gets the same.
+"""Plans on request: they are made one after the other, and requests for a plan that is already being made share it.
 
-How one is made is the caller's: beside the event loop, within some time. What a plan is of is told by its person and by the version of what
-that person sees (``machine_view``), so nobody gets one that was made with another's rights.
+The caller provides the way to make a plan: beside the event loop, with a time limit. A plan is identified by its person and
+by the version of what that person sees (``machine_view``), so nobody gets a plan that was made with another person's rights.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ from allotment.apiserver.auth.identity import Identity
 from allotment.dashboard.shared_views import Person, person_of
 
 ASKED = 8
-"""Plans that are made or wait for that."""
+"""How many plans may be in progress or waiting."""
 
 Planner = Callable[[Identity], Awaitable[dict[str, Any]]]
-"""A plan for all that waits now, as somebody sees the cluster, in the form that the page reads. Raises StatusError."""
+"""Makes a plan for all pods that wait now, from what a person sees of the cluster, in the form that the page reads. Raises
+StatusError."""
 
 
 class Plans:
-    """See the module."""
+    """The plans in progress, each shared by all who ask for it."""
 
     def __init__(self, plan: Planner) -> None:
         self._plan = plan
@@ -30,18 +31,21 @@ class Plans:
         self._asked: dict[tuple[Person, str], asyncio.Task[dict[str, Any]]] = {}
 
     async def of(self, identity: Identity, version: str) -> dict[str, Any]:
-        """Raises StatusError. A plan goes on when who asked for it has gone: another may have, too."""
+        """Raises StatusError. A plan continues when the person who asked for it has left, because another may have asked for
+        it too."""
         key = (person_of(identity), version)
         task = self._asked.get(key)
         if task is None:
             if len(self._asked) >= ASKED:
-                raise TooManyRequests("other plans are made already; try again", {"retryAfterSeconds": 5})
+                raise TooManyRequests(
+                    "too many plans are already in progress; try again", {"retryAfterSeconds": 5}
+                )
             task = self._asked[key] = asyncio.create_task(self._made(identity))
             task.add_done_callback(lambda done: self._done(key, done))
         return await asyncio.shield(task)
 
     async def close(self) -> None:
-        """Ends those that are being made."""
+        """Cancels the plans in progress."""
         tasks = list(self._asked.values())
         for task in tasks:
             task.cancel()
@@ -54,4 +58,4 @@ class Plans:
     def _done(self, key: tuple[Person, str], task: asyncio.Task[dict[str, Any]]) -> None:
         del self._asked[key]
         if not task.cancelled():
-            task.exception()  # told to who asked, if they are still there
+            task.exception()  # reported to the person who asked, if they are still connected

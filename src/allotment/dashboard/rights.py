@@ -1,6 +1,7 @@
-"""Where a person may read: every kind that they may both list and watch, of claims and pods perhaps only in some namespaces.
+"""Where a person may read: every kind that they may both list and watch; claims and pods perhaps only in some namespaces.
 
-Asked of the server's own authorizer. It only says what to read; the reading is done as the person (``view``), and authorised once more.
+The answers come from the server's own authorizer. They only determine what to read; the reading is done with the person's
+identity (``person_view``), and authorised once more.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from allotment.apiserver.auth.identity import Attributes, Authorizer, Identity
 
 NAMESPACES = 100
-"""In how many a kind is read one by one; of more, the first by name."""
+"""In how many namespaces a kind is read one by one; of more, the first by name."""
 _NAMED = 5
 _RESOURCE = "resource.k8s.io"
 _KARPENTER = "karpenter.sh"
@@ -19,24 +20,24 @@ _KARPENTER = "karpenter.sh"
 
 @dataclass(frozen=True, slots=True)
 class Namespaces:
-    """Those in which a kind may be read; ``names`` has no meaning if it may be in all."""
+    """The namespaces in which a person may read a kind; ``names`` has no meaning if they may read it in all."""
 
     everywhere: bool = False
     names: frozenset[str] = frozenset()
 
     def each(self) -> list[str]:
-        """What to read one by one; the empty name is all of them at once."""
+        """The namespaces to read one by one; the empty name stands for all at once."""
         return [""] if self.everywhere else sorted(self.names)
 
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """All that bears on what a person is shown."""
+    """Everything that determines what a person sees."""
 
     slices: bool = False
     node_slices: bool = False
     rules: bool = False
-    pools: bool = False  # counts, which tell of claims that may not be seen how many they hold
+    pools: bool = False  # counts, which reveal how much hidden claims hold
     claims: Namespaces = Namespaces()
     pods: Namespaces = Namespaces()
     node_pools: bool = False
@@ -46,7 +47,7 @@ class Rights:
 
 
 def rights_of(identity: Identity, authorizer: Authorizer, namespaces: Collection[str]) -> Rights:
-    """``namespaces`` are all that there are. The person learns of those only in which they may read."""
+    """``namespaces`` are all that exist. The person only learns of those in which they may read."""
 
     def may(group: str, version: str, resource: str, namespace: str = "") -> bool:
         return all(
@@ -77,7 +78,7 @@ def rights_of(identity: Identity, authorizer: Authorizer, namespaces: Collection
 
 
 def some(names: frozenset[str]) -> str:
-    """Names of namespaces, for people."""
+    """Some names of namespaces, for people."""
     told = sorted(names)[:_NAMED]
     more = f" and {len(names) - len(told)} more" if len(names) > len(told) else ""
     return f"{'namespace' if len(names) == 1 else 'namespaces'} {', '.join(told)}{more}"

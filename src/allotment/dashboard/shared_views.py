@@ -1,8 +1,8 @@
-"""The views of all people who look at one sort of page, one for each person however many of them they have open.
+"""The views of all people who use one kind of page. Each person has one view, however many pages they have open.
 
-A view begins with the first page, and ends some time after the last one is closed, or when there is no room for another person's.
-Rights are looked at anew whenever somebody comes, and for all that are open every few seconds: where they are others, the view is
-over, which its viewers are told, and whoever comes back gets a new one, read with the rights that there are now.
+A view begins with the first page, and ends some time after the last page is closed, or earlier if another person's view needs
+the room. Rights are checked whenever a page is opened, and every few seconds for all open pages. If they have changed, the
+view ends, its readers are notified, and a reader who returns gets a new view with the new rights.
 """
 
 from __future__ import annotations
@@ -24,17 +24,18 @@ from allotment.dashboard.rights import Rights
 log = logging.getLogger(__name__)
 
 VIEWS = 16
-"""People at a time; each costs a copy of what they see, at 1,000 nodes with 8 devices and 4,000 claims 40 MB."""
+"""The largest number of people at a time. Each costs a copy of what they see: 40 MB at 1,000 nodes with 8 devices and 4,000
+claims."""
 KEPT_SECONDS = 30.0
-"""How long a view is kept that nobody looks at: a page that is loaded again finds it."""
+"""How long a view is kept without readers, so that a reloaded page finds it."""
 CHECK_SECONDS = 2.0
-"""How often rights are looked at again."""
+"""Seconds between two checks of rights."""
 FIRST_PICTURE_SECONDS = 30.0
-"""How long somebody waits for the first picture before they are told that it does not come."""
+"""How long a reader waits for the first picture before they get an error."""
 
 V = TypeVar("V", bound=PersonView)
 Person = tuple[str, tuple[str, ...]]
-"""Name and groups: all that rights follow from."""
+"""Name and groups: everything on which rights depend."""
 
 
 def person_of(identity: Identity) -> Person:
@@ -46,11 +47,12 @@ class _Open(Generic[V]):
     identity: Identity
     view: V
     task: asyncio.Task[None]
-    end: asyncio.TimerHandle | None = None  # while nobody looks
+    end: asyncio.TimerHandle | None = None  # while it has no readers
 
 
 class Views(Generic[V]):
-    """See the module. ``client_of`` reads as somebody, ``rights`` says what they may read, ``make`` makes a view of it."""
+    """The open views, one per person. ``client_of`` reads as a given person, ``rights`` determines what they may read, and
+    ``make`` makes a view of it."""
 
     def __init__(
         self,
@@ -68,7 +70,7 @@ class Views(Generic[V]):
         return sum(len(each.view.viewers) for each in self._open.values())
 
     async def run(self) -> None:
-        """Looks at rights again and again, until cancelled; then everything ends."""
+        """Checks rights again and again until cancelled; then everything ends."""
         try:
             while True:
                 await asyncio.sleep(CHECK_SECONDS)
@@ -83,8 +85,8 @@ class Views(Generic[V]):
 
     @asynccontextmanager
     async def of(self, who: Callable[[], Identity], viewer: Viewer) -> AsyncIterator[V]:
-        """A person's view with all in it, kept up while somebody is in here. ``who`` is asked as often as it takes, and raises
-        StatusError as this does."""
+        """A person's view, ready, and kept up to date while the context lasts. ``who`` identifies the person as often as
+        necessary, and raises StatusError as this does."""
         tries = max(1, round(FIRST_PICTURE_SECONDS / CHECK_SECONDS))
         for _ in range(tries):
             mine = self._view_of(who())
@@ -98,7 +100,7 @@ class Views(Generic[V]):
                 view.viewers.discard(viewer)
                 if not view.viewers and not view.over:
                     mine.end = asyncio.get_running_loop().call_later(KEPT_SECONDS, self._close, mine)
-        raise Unavailable("the first picture does not come; try again later")
+        raise Unavailable("the cluster could not be read in time; try again later")
 
     def _view_of(self, identity: Identity) -> _Open[V]:
         person, rights = person_of(identity), self._rights(identity)
@@ -121,12 +123,12 @@ class Views(Generic[V]):
             return
         unused = next((each for each in self._open.values() if not each.view.viewers), None)
         if unused is None:
-            told = f"{VIEWS} people look at the dashboard already; try again later"
+            told = f"{VIEWS} people already use the dashboard; try again later"
             raise TooManyRequests(told, {"retryAfterSeconds": 10})
         self._close(unused)
 
     def _close(self, mine: _Open[V]) -> None:
-        """Ends a view, and tells those who look at it."""
+        """Ends a view, and notifies its readers."""
         if mine.end is not None:
             mine.end.cancel()
         mine.task.cancel()

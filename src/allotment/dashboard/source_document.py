@@ -1,4 +1,4 @@
-"""Pools and groups as the page of machines reads them: how many machines of each, what they cost, and how much its limits leave."""
+"""Pools and groups for the page of machines: the number and price of their machines, and how much of the limits is left."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from allotment.dashboard.machine_choice import MachineChoice
 from allotment.dashboard.price import price
 
 TOLD = 200
-"""Of both together; of more there is the number."""
+"""How many pools and groups are listed together; of more, only the number is given."""
 _NONE = Quantity.parse("0")
 
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """What a pool or group has, and what of it can be summed up. ``unpriced`` are machines of which no price is known."""
+    """The facts of a pool or group, including those that can be summed. ``unpriced`` is the number of machines whose price is
+    unknown."""
 
     document: dict[str, Any]
     machines: int
@@ -41,7 +42,7 @@ class _Source:
 def sources_document(
     pools: Iterable[NodePool], groups: Iterable[NodeGroup], asked: Iterable[NodeClaim], choice: MachineChoice
 ) -> dict[str, Any]:
-    """``asked`` are all machines that were asked for; those that failed do not count."""
+    """``asked`` are all requested machines; those that failed do not count."""
     claims: dict[tuple[str, str], list[NodeClaim]] = {}
     for claim in asked:
         for label in (NODE_POOL, NODE_GROUP):
@@ -75,7 +76,7 @@ def _pool(pool: NodePool, claims: Sequence[NodeClaim], choice: MachineChoice) ->
 
 def _group(group: NodeGroup, claims: Sequence[NodeClaim], choice: MachineChoice) -> _Source:
     size = max(0, group.status.size if group.status.size is not None else len(claims))
-    least = f", never fewer than {group.spec.min}" if group.spec.min else ""
+    least = f", at least {group.spec.min}" if group.spec.min else ""
     part = _part(size, group.spec.max)
     limit = {"name": f"machines{least}", "used": str(size), "limit": str(group.spec.max), "part": part}
     document = {

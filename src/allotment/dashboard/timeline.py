@@ -1,8 +1,8 @@
 """How much was in use since the server started, in bounded memory.
 
-Samples fall into buckets of equal width, of which there is a fixed number. When time runs past the last one, neighbours are put
-together, so that buckets are twice as wide and half of them are free again. A bucket is the mean of its samples; one without any
-(the machine slept) is a gap. Nothing is written down: the past ends with the process.
+Samples fall into buckets of equal width, of which there is a fixed number. When the last bucket is full, neighbouring buckets
+are merged, so that buckets are twice as wide and half of them are free again. A bucket is the mean of its samples; a bucket
+without samples (the machine slept) is a gap. Nothing is stored: the history ends with the process.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ BUCKETS = 240
 WIDTH = 1.0  # seconds, at first
 
 Point = tuple[float, float, float, float]
-"""Mean numbers of devices: allocated, available, unavailable, and of them partially allocated."""
+"""Mean numbers of devices: allocated, available, unavailable, and how many of these are partially allocated."""
 
 
 @dataclass(slots=True)
@@ -42,7 +42,7 @@ class _Bucket:
 
 
 class Timeline:
-    """Time is in seconds since the timeline began. Invariant: at most ``buckets`` are kept, however long it goes on."""
+    """Time is in seconds since the timeline began. Invariant: there are never more than ``buckets`` buckets."""
 
     def __init__(self, buckets: int = BUCKETS, width: float = WIDTH) -> None:
         """``buckets`` is even."""
@@ -51,7 +51,7 @@ class Timeline:
         self.width = width
 
     def note(self, time: float, counts: Summary) -> None:
-        """Takes a sample. Samples come in order; one from before the last bucket counts for the last."""
+        """Takes a sample. Samples come in order; a sample from before the last bucket counts for the last one."""
         while time >= self._most * self.width:
             self._halve()
         while len(self._buckets) <= int(time / self.width):
@@ -61,12 +61,12 @@ class Timeline:
         )
 
     def points(self, start: int = 0) -> list[Point | None]:
-        """All buckets from one on; None is a gap."""
+        """All buckets from a given one on; None is a gap."""
         return [bucket.point() for bucket in self._buckets[start:]]
 
     @property
     def newest(self) -> int:
-        """The number of the bucket that samples fall into now."""
+        """The number of the bucket for samples taken now."""
         return max(0, len(self._buckets) - 1)
 
     def _halve(self) -> None:

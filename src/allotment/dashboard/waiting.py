@@ -1,4 +1,4 @@
-"""Pods that have no node yet, with the scheduler's own words for why."""
+"""Pods without a node, with the scheduler's own words for the reason."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 from allotment.api.core import Pod
 
 TOLD = 200
-"""How many pods are told of one by one, the longest waiting first; of more there is the number."""
+"""How many pods are listed, the longest waiting first; of more, only the number is given."""
 _LENGTH = 2000
 
 
 def waiting(pods: Iterable[Pod]) -> dict[str, Any]:
-    """How many wait, and those that wait longest."""
+    """How many pods wait, and those that have waited longest."""
     mine = [pod for pod in pods if pod.status.phase in (None, "Pending")]
     mine.sort(
         key=lambda pod: (pod.metadata.creation_timestamp or "", pod.metadata.namespace, pod.metadata.name)

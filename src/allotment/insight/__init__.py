@@ -1,1 +1,1 @@
-"""What can be said about a cluster: what is seen of it, what is wrong, what fits, what would help."""
+"""Facts about a cluster: what the caller sees of it, what is wrong, what fits, and what would help."""

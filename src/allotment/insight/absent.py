@@ -1,4 +1,4 @@
-"""What to say when there is nothing of a name that was asked for."""
+"""The error for an object that does not exist."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from allotment.insight.errors import Failure
 
 
 def absent(what: str, name: str, known: Iterable[str], lists: str) -> Failure:
-    """A failure to raise; ``lists`` is the command that shows what there is."""
+    """The Failure to raise; ``lists`` is the command that shows which objects exist."""
     near = get_close_matches(name, sorted({each for each in known if each}), n=2, cutoff=0.7)
-    hint = f"did you mean {' or '.join(map(printable, near))}?" if near else f"{lists} shows what there is"
+    hint = f"did you mean {' or '.join(map(printable, near))}?" if near else f"{lists} shows what exists"
     return Failure(f"there is no {what} {name}", hint)

@@ -1,4 +1,4 @@
-"""The machines to be had, read from files and folders."""
+"""The machines that can be launched, read from files and folders."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def read_files(names: Sequence[str]) -> Catalogue:
-    """What is in them. Raises BadInput with all that is wrong."""
+    """The content of the files. Raises BadInput with all errors."""
     from allotment.autoscaler.catalogue.catalogue import Catalogue, CatalogueError, catalogue_of
     from allotment.insight.errors import BadInput
     from allotment.insight.manifest_files import read_objects
@@ -26,7 +26,7 @@ def read_files(names: Sequence[str]) -> Catalogue:
 
 
 def with_own(catalogue: Catalogue, own: Iterable[ApiStruct]) -> Catalogue:
-    """With the cluster's own pools, groups and overlays, which take the place of the catalogue's of the same names."""
+    """Adds the cluster's own pools, groups and overlays; they replace those of the same names in the catalogue."""
     from dataclasses import replace
 
     from allotment.api.autoscaling import NodeGroup, NodeOverlay, NodePool

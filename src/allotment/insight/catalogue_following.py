@@ -1,4 +1,4 @@
-"""``--catalog`` for what runs for long: the files are read again when they have changed."""
+"""``--catalog`` for long-running programs: reads the files again when they have changed."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ State = frozenset[tuple[str, int, int]]
 
 
 def state_of(names: Iterable[str]) -> State:
-    """Links count as what they lead to: files from a ConfigMap change by leading elsewhere."""
+    """Follows links to their targets: files from a ConfigMap change by pointing elsewhere."""
     paths = [Path(name) for name in names]
     paths += [each for path in paths if path.is_dir() for each in path.rglob("*")]
     found = set()
     for path in paths:
         try:
             facts = path.stat()
-        except OSError:  # it is just being replaced
+        except OSError:  # the file is just being replaced
             continue
         found.add((str(path), facts.st_mtime_ns, facts.st_size))
     return frozenset(found)
@@ -39,8 +39,8 @@ async def follow_files(
     *,
     pause: float = LOOK_SECONDS,
 ) -> None:
-    """Tells readers of the catalogue each time that the files are not as ``before``. If they are wrong all stays as it was, and the
-    log says why."""
+    """Notifies the readers of the catalogue each time the files differ from ``before``. If the new files contain errors, the
+    catalogue stays as it was, and the log says why."""
     while True:
         await asyncio.sleep(pause)
         after = await asyncio.to_thread(state_of, names)
@@ -50,7 +50,7 @@ async def follow_files(
         try:
             catalogue = await asyncio.to_thread(read_files, names)
         except (BadInput, OSError) as exc:
-            log.warning("the catalogue stays as it was: %s", exc)
+            log.warning("the catalogue is unchanged, because it could not be read: %s", exc)
             continue
         log.info("the catalogue was read again: %d instance types", len(catalogue.types))
         for told in readers:

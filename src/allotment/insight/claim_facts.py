@@ -1,4 +1,4 @@
-"""A claim in detail, as ``allot describe claim`` tells of it: what it asks for, what it has, who uses it, what is wrong."""
+"""A claim in detail, for ``allot describe claim``: what it requests, what it has, who uses it, and what is wrong."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ if TYPE_CHECKING:
 
 PENDING, ALLOCATED, IN_USE, DELETING = "Pending", "Allocated", "InUse", "Deleting"
 PARAMETERS = (semantic.ResourceClass, semantic.ResourceClassParameters, semantic.ResourceClaimParameters)
-"""What claims of v1alpha2 refer to."""
+"""The kinds to which v1alpha2 claims refer."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeldDevice:
-    """One device, or share of one, of the claim."""
+    """One device of the claim, or one share of a device."""
 
     pool: PoolID
     device: str
     info: AllocationInfo
-    published: bool | None  # None: slices may not be seen
-    node: str  # the one that reaches it, if it is one
+    published: bool | None  # None: the caller may not see slices
+    node: str  # the only node that reaches it, if there is only one
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimFacts:
-    """All that is told."""
+    """Everything that ``allot describe claim`` shows."""
 
     claim: AnyClaim
     devices: tuple[HeldDevice, ...]
     problems: tuple[Finding, ...]
-    wishes: tuple[str, ...] = ()  # a line for each request
+    wishes: tuple[str, ...] = ()  # one line for each request
 
     @property
     def state(self) -> str:
@@ -57,12 +57,15 @@ class ClaimFacts:
         return IN_USE if self.claim.status.reserved_for else ALLOCATED
 
 
-def named_claim(seen: Snapshot, name: str, namespaces: Sequence[str]) -> AnyClaim:
-    """The one claim of that name in the namespaces, or in all that are seen. Raises Failure if that is none or several."""
-    hidden = [each for each in namespaces if seen.namespaces is not None and each not in seen.namespaces]
+def named_claim(snapshot: Snapshot, name: str, namespaces: Sequence[str]) -> AnyClaim:
+    """The only claim of that name in the namespaces, or in all that the caller sees. Raises Failure if there is none or more
+    than one."""
+    hidden = [
+        each for each in namespaces if snapshot.namespaces is not None and each not in snapshot.namespaces
+    ]
     found = [
         claim
-        for claim in seen.claims
+        for claim in snapshot.claims
         if claim.metadata.name == name and (not namespaces or claim.metadata.namespace in namespaces)
     ]
     if len(found) == 1:
@@ -70,22 +73,24 @@ def named_claim(seen: Snapshot, name: str, namespaces: Sequence[str]) -> AnyClai
     if found:
         where = ", ".join(sorted(claim.metadata.namespace for claim in found))
         raise Failure(
-            f"there are claims {name} in several namespaces: {where}", "say which with -n NAMESPACE"
+            f"there are claims {name} in several namespaces: {where}", "choose one with -n NAMESPACE"
         )
-    if hidden or (seen.namespaces is not None and not seen.namespaces):
+    if hidden or (snapshot.namespaces is not None and not snapshot.namespaces):
         where = f" in namespace {hidden[0]}" if hidden else ""
-        raise NoAnswer(f"you may not list resourceclaims{where}", "name one where you may with -n NAMESPACE")
+        raise NoAnswer(
+            f"you may not list resourceclaims{where}", "name a namespace where you may, with -n NAMESPACE"
+        )
     asked = f"{namespaces[0]}/{name}" if namespaces else name
     known = {
-        "/".join(name_of(claim.metadata)) if namespaces else claim.metadata.name for claim in seen.claims
+        "/".join(name_of(claim.metadata)) if namespaces else claim.metadata.name for claim in snapshot.claims
     }
     raise absent("claim", asked, known, "kubectl get resourceclaims -A")
 
 
-def facts_of(claim: AnyClaim, seen: Snapshot, now: datetime) -> ClaimFacts:
+def facts_of(claim: AnyClaim, snapshot: Snapshot, now: datetime) -> ClaimFacts:
     """What there is to tell of a claim."""
-    sees = seen.sees(ResourceSlice)
-    homes = {(pool.id, device.name): device.node_name for pool in seen.pools() for device in pool.devices}
+    sees = snapshot.sees(ResourceSlice)
+    homes = {(pool.id, device.name): device.node_name for pool in snapshot.pools() for device in pool.devices}
     devices = tuple(
         HeldDevice(id, name, info, (id, name) in homes if sees else None, homes.get((id, name), ""))
         for id, held in sorted(held_by(claim).items())
@@ -93,12 +98,12 @@ def facts_of(claim: AnyClaim, seen: Snapshot, now: datetime) -> ClaimFacts:
         for info in infos
     )
     me = (f"resourceclaim/{claim.metadata.name}", claim.metadata.namespace)
-    problems = tuple(each for each in findings(seen, now) if (each.object, each.namespace) == me)
-    return ClaimFacts(claim, devices, problems, tuple(wishes(claim, book_of(seen))))
+    problems = tuple(each for each in findings(snapshot, now) if (each.object, each.namespace) == me)
+    return ClaimFacts(claim, devices, problems, tuple(wishes(claim, book_of(snapshot))))
 
 
 def wishes(claim: AnyClaim, book: SemanticBook | None = None) -> list[str]:
-    """What a claim asks for, a line for each request. ``book`` has the parameters of claims of v1alpha2, where they are seen."""
+    """What a claim requests, one line per request. ``book`` has the parameters of v1alpha2 claims, if the caller sees them."""
     of_alpha2 = carried(claim) if isinstance(claim, ResourceClaim) else claim
     if of_alpha2 is not None:
         return list(_instances_wished(of_alpha2, book))
@@ -115,7 +120,8 @@ def wishes(claim: AnyClaim, book: SemanticBook | None = None) -> list[str]:
 
 
 def _instances_wished(claim: semantic.ResourceClaim, book: SemanticBook | None) -> Iterator[str]:
-    """The class and parameters of a claim of v1alpha2, then each instance that it asks for, with what the class wants of it too."""
+    """The class and parameters of a v1alpha2 claim, then each instance that it requests, with the conditions that the class
+    adds."""
     spec = claim.spec
     reference = spec.parameters_ref
     named = f", by {reference.kind} {reference.name}" if reference is not None else ""
@@ -124,24 +130,24 @@ def _instances_wished(claim: semantic.ResourceClaim, book: SemanticBook | None) 
     if demand is None:
         return
     if demand.fault is not None:
-        yield f"what exactly is not known: {demand.fault}"
+        yield f"the exact request is not known: {demand.fault}"
         return
     for request in demand.requests:
         (ask,) = request.asks
         of_driver, *filters, selector = [test.expression for test in ask.tests]
         wanted = "" if selector == "true" else f" where {selector}"
-        also = "".join(f"; the class wants {each}" for each in filters)
+        also = "".join(f"; the class requires {each}" for each in filters)
         yield f"{request.name}: one instance with {of_driver}{wanted}{also}"
 
 
-def book_of(seen: Snapshot) -> SemanticBook | None:
-    """Classes and parameters of v1alpha2 as they are seen; None if they are not."""
-    if not seen.sees(semantic.ResourceClass):
+def book_of(snapshot: Snapshot) -> SemanticBook | None:
+    """Classes and parameters of v1alpha2 that the caller sees; None if the caller cannot see them."""
+    if not snapshot.sees(semantic.ResourceClass):
         return None
     return SemanticBook(
-        seen.of(semantic.ResourceClass),
-        seen.of(semantic.ResourceClassParameters),
-        seen.some(semantic.ResourceClaimParameters),
+        snapshot.of(semantic.ResourceClass),
+        snapshot.of(semantic.ResourceClassParameters),
+        snapshot.some(semantic.ResourceClaimParameters),
     )
 
 

@@ -1,4 +1,4 @@
-"""A client to the cluster that a kubeconfig names, with every failure as a sentence and a next step."""
+"""A client to the cluster that a kubeconfig names. Every failure is a sentence with a next step."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ if TYPE_CHECKING:
     from allotment.client.connection import Connection
 
 GRANT = 'docs/control-plane.md, "Components alone", has a role to grant'
-"""What whoever lacks rights does next."""
+"""The next step for a caller who lacks rights."""
 
 
 @asynccontextmanager
 async def connected(
     kubeconfig: Path | None, context: str | None, name: str, tell: Callable[[str], None] | None = None
 ) -> AsyncIterator[Client]:
-    """A client to the cluster that answers there. Raises Failure, also for what the block could not handle itself.
-    ``tell`` hears when the server goes away and comes back; by default, that is printed."""
+    """Connects to the cluster. Raises Failure if it does not answer, and for errors that the block does not handle itself.
+    ``tell`` is called when the server goes away and when it comes back; by default, both are printed."""
     from allotment.api.status import Forbidden, StatusError, Unauthorized
     from allotment.client.client import Client
     from allotment.client.connection import KubeconfigError
@@ -43,7 +43,9 @@ async def connected(
         ) from exc
     except (Unauthorized, KubeconfigError) as exc:
         why = connection.expired() or exc
-        raise Failure(f"{connection.server}: {why}", "the kubeconfig's credentials are not accepted") from exc
+        raise Failure(
+            f"{connection.server}: {why}", "the server does not accept the kubeconfig's credentials"
+        ) from exc
     except Forbidden as exc:
         raise Failure(f"{connection.server}: {exc}", GRANT) from exc
     except StatusError as exc:
@@ -51,7 +53,7 @@ async def connected(
 
 
 def connection_of(kubeconfig: Path | None, context: str | None) -> Connection:
-    """Where the server is and who asks it. Whoever has no kubeconfig means the server that `allot up` started."""
+    """The server's address and the caller's credentials. Without a kubeconfig, this is the server that `allot up` started."""
     from allotment.apiserver.folder import own_kubeconfig
     from allotment.client.connection import KubeconfigError, load
     from allotment.insight.errors import Failure

@@ -1,4 +1,5 @@
-"""What ends a question that has no answer: a message that says what to do next, and the exit code of a command that asked.
+"""The errors that end a question without an answer: each has a message that names the next step, and the exit code of the
+command.
 
 Failure          it cannot be done                                    exit code 1
 ├── NoAnswer     as Failure, of a command whose exit code 1 says "no" exit code 2
@@ -23,21 +24,21 @@ class Failure(Exception):
         self.hint = hint
 
     def words(self) -> str:
-        """All that a person is shown."""
-        from allotment.api.text import printable_lines  # nobody waits for it before something is wrong
+        """Everything that the user sees."""
+        from allotment.api.text import printable_lines  # only needed when something is wrong
 
         message = f"Error: {printable_lines(self.message)}"
         return f"{message}\n{printable_lines(self.hint)}" if self.hint else message
 
 
 class NoAnswer(Failure):
-    """Ends a command whose exit code 1 is an answer: "no"."""
+    """Ends a command for which exit code 1 is an answer: "no"."""
 
     exit_code = 2
 
 
 class BadInput(Failure):
-    """Shows every complaint on a line of its own, as ``file:line: field: message``."""
+    """Shows each error on a line of its own, as ``file:line: field: message``."""
 
     exit_code = 2
 

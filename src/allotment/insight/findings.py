@@ -1,7 +1,8 @@
-"""What is wrong with devices in a cluster: leaks, devices that are gone, pools that give nothing out. Each with the next step.
+"""What is wrong with devices in a cluster: leaks, lost devices, pools from which nothing can be allocated. Each finding has a
+next step.
 
-Only what the caller sees is judged: without nodes or pods, nothing is said about those. What is young is left alone, as it
-may be on its way: a scheduler allocates first and reserves then.
+Only what the caller sees is judged; without nodes or pods, there are no findings about those. Recent changes are left alone,
+because they may be in progress: a scheduler first allocates and then reserves.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from allotment.api.claim_marks import STANDS_IN_FOR
 from allotment.api.core import Node, Pod
 from allotment.api.resource import ResourceClaim, ResourceSlice
 from allotment.api.text import few
+from allotment.api.timestamps import moment
 from allotment.scheduler.pod import claims_named
 from allotment.usage.inventory import DUPLICATE_DEVICES
 
@@ -42,21 +44,21 @@ NODE_GONE = "NodeGone"
 NODE_NOT_READY = "NodeNotReady"
 
 KINDS = {
-    UNRESERVED: "claims that keep devices nobody uses",
+    UNRESERVED: "claims that hold devices nobody uses",
     USERS_GONE: "claims whose users are gone or have ended",
-    CLAIM_GONE: "pods that run with devices of claims which were removed or deallocated",
-    STUCK: "claims that are being deleted and keep their devices",
-    DRIVER_GONE: "claims on devices of drivers that publish nothing any more",
-    VANISHED: "claims on devices that are not published any more",
-    PROMISED_TWICE: "devices that several claims have, and only one can",
-    DUPLICATES: "pools with several devices of one name: they give out nothing",
-    INVALID: "pools that are not valid: they give out nothing",
-    INCOMPLETE: "pools whose slices are not all there: they give out nothing",
+    CLAIM_GONE: "pods that run with devices of claims that were removed or deallocated",
+    STUCK: "claims that are being deleted and still hold their devices",
+    DRIVER_GONE: "claims on devices of drivers that no longer publish anything",
+    VANISHED: "claims on devices that are no longer published",
+    PROMISED_TWICE: "devices that several claims hold, although only one may",
+    DUPLICATES: "pools with several devices of one name: nothing can be allocated from them",
+    INVALID: "pools that are not valid: nothing can be allocated from them",
+    INCOMPLETE: "pools with missing slices: nothing can be allocated from them",
     STALE: "slices of generations that newer ones replaced",
     NODE_GONE: "slices of nodes that are gone",
     NODE_NOT_READY: "slices of nodes that are not ready",
 }
-"""In the order in which they are told."""
+"""The order of the findings."""
 
 _YOUNG = timedelta(minutes=1)
 _FEW = 3
@@ -64,13 +66,13 @@ _FEW = 3
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong."""
+    """One problem."""
 
     kind: str  # one of KINDS
-    object: str  # as kubectl takes it: ``resourceclaim/x``
-    namespace: str  # empty for objects without one
+    object: str  # in kubectl's form: ``resourceclaim/x``
+    namespace: str  # empty for objects without a namespace
     message: str
-    step: str  # what to do next
+    step: str  # the next step
 
     @property
     def subject(self) -> str:
@@ -78,20 +80,20 @@ class Finding:
         return f"{kind} {self.namespace}/{name}" if self.namespace else f"{kind} {name}"
 
 
-def findings(seen: Snapshot, now: datetime) -> list[Finding]:
-    """All that is wrong, by kind and name."""
-    running = _running(seen.of(Pod)) if seen.sees(Pod) else None
-    found = [each for claim in seen.claims for each in _of_claim(claim, running, now)]
-    found += claims_gone(seen.some(Pod), seen)
-    if seen.sees(ResourceSlice):
-        usage = seen.usage
+def findings(snapshot: Snapshot, now: datetime) -> list[Finding]:
+    """All findings, by kind and name."""
+    running = _running(snapshot.of(Pod)) if snapshot.sees(Pod) else None
+    found = [each for claim in snapshot.claims for each in _of_claim(claim, running, now)]
+    found += claims_gone(snapshot.some(Pod), snapshot)
+    if snapshot.sees(ResourceSlice):
+        usage = snapshot.usage
         pools = usage.pools()
         lost = [(pool.id, pool.vanished) for pool in pools if pool.vanished] + [*usage.gone().items()]
         found += _vanished(lost, {pool.driver for pool in pools})
         found += [each for pool in pools for each in _of_pool(pool)]
-        found += _stale(seen.of(ResourceSlice))
-    if seen.sees(Node):
-        found += _of_nodes(seen.of(ResourceSlice), seen.of(Node))
+        found += _stale(snapshot.of(ResourceSlice))
+    if snapshot.sees(Node):
+        found += _of_nodes(snapshot.of(ResourceSlice), snapshot.of(Node))
     order = list(KINDS)
     return sorted(found, key=lambda each: (order.index(each.kind), each.namespace, each.object))
 
@@ -99,12 +101,12 @@ def findings(seen: Snapshot, now: datetime) -> list[Finding]:
 # --- pods ---
 
 
-def claims_gone(pods: Iterable[Pod], seen: Snapshot) -> list[Finding]:
-    """Pods on a node that name claims which are not there any more, or are not theirs: somebody removed them, finalizers and all, or cleared
-    their status."""
-    there = {(claim.metadata.namespace, claim.metadata.name): claim for claim in seen.claims}
+def claims_gone(pods: Iterable[Pod], snapshot: Snapshot) -> list[Finding]:
+    """Pods on a node that name claims which no longer exist or no longer belong to them: somebody removed the claims,
+    including their finalizers, or cleared their status."""
+    there = {(claim.metadata.namespace, claim.metadata.name): claim for claim in snapshot.claims}
     stand_ins: dict[str, list[str]] = defaultdict(list)  # by the uid of the pod
-    for claim in seen.claims:
+    for claim in snapshot.claims:
         if STANDS_IN_FOR in claim.metadata.annotations and claim.status.allocation is not None:
             for user in claim.status.reserved_for:
                 stand_ins[user.uid].append(claim.metadata.name)
@@ -114,7 +116,7 @@ def claims_gone(pods: Iterable[Pod], seen: Snapshot) -> list[Finding]:
         if (
             not pod.spec.node_name
             or pod.status.phase != "Running"
-            or not seen.knows(ResourceClaim, meta.namespace)
+            or not snapshot.knows(ResourceClaim, meta.namespace)
         ):
             continue
         keys = [(meta.namespace, name) for name in claim_names(pod)]
@@ -123,7 +125,7 @@ def claims_gone(pods: Iterable[Pod], seen: Snapshot) -> list[Finding]:
         told = [f"claim {few(gone, _FEW)}, which is gone"] if gone else []
         told += (
             [
-                f"claim {few(others, _FEW)}, which is not reserved for it: it was deallocated, or removed and made anew"
+                f"claim {few(others, _FEW)}, which is not reserved for it: it was deallocated, or removed and created again"
             ]
             if others
             else []
@@ -142,13 +144,13 @@ def claims_gone(pods: Iterable[Pod], seen: Snapshot) -> list[Finding]:
 
 
 def claim_names(pod: Pod) -> list[str]:
-    """The claims that a pod names in its spec or status, each once."""
+    """The distinct claims that a pod names in its spec or status."""
     namespace = f"{pod.metadata.namespace}/"
     return list(dict.fromkeys(key.removeprefix(namespace) for key in claims_named(pod)))
 
 
 def _is_for(claim: AnyClaim, pod: Pod) -> bool:
-    """Whether a claim is reserved for a pod, or for what is no pod."""
+    """Whether a claim is reserved for a pod, or for something that is not a pod."""
     users = claim.status.reserved_for
     return any(user.uid == pod.metadata.uid or user.resource != "pods" for user in users)
 
@@ -172,49 +174,45 @@ def _of_claim(claim: AnyClaim, running: frozenset[str] | None, now: datetime) ->
         return Finding(kind, f"resourceclaim/{meta.name}", meta.namespace, message, step)
 
     remove = f"kubectl delete resourceclaim -n {quote(meta.namespace)} {quote(meta.name)}"
-    deleted = _time(meta.deletion_timestamp)
+    deleted = moment(meta.deletion_timestamp)
     if deleted is not None:
         if now - deleted >= _YOUNG and not status.reserved_for:
             waits = ", ".join(meta.finalizers) or "no finalizer"
             message = f"is being deleted since {meta.deletion_timestamp} and waits for {waits}"
-            yield finding(STUCK, message, "see whether what removes these finalizers runs")
+            yield finding(
+                STUCK, message, "check that the controllers that remove these finalizers are running"
+            )
         return
     if not status.reserved_for:
         yield finding(
-            UNRESERVED, "is allocated, but nothing uses it", f"if nobody is about to use it: {remove}"
+            UNRESERVED, "is allocated, but nothing uses it", f"if no pod is about to use it: {remove}"
         )
     elif running is not None and not any(_may_run(user, running) for user in status.reserved_for):
         names = few([user.name for user in status.reserved_for], _FEW)
-        message = f"is reserved for {names}, of which none runs any more"
+        message = f"is reserved for {names}, none of which still runs"
         yield finding(
-            USERS_GONE, message, f"see whether a controller for claims runs; if not needed: {remove}"
+            USERS_GONE,
+            message,
+            f"check that a controller for claims is running; if the claim is not needed: {remove}",
         )
 
 
 def _may_run(user: ResourceClaimConsumerReference, running: frozenset[str]) -> bool:
-    """Of users that are no pods we do not know."""
+    """Users that are not pods are unknown, so they may be running."""
     return bool(user.api_group) or user.resource != "pods" or user.uid in running
 
 
 def _since(claim: AnyClaim) -> datetime | None:
-    """When it was allocated or, if nobody wrote that down, made."""
+    """When it was allocated or, if that was not recorded, created."""
     allocation = claim.status.allocation if isinstance(claim, ResourceClaim) else None
     when = allocation.allocation_timestamp if allocation is not None else None
-    return _time(when or claim.metadata.creation_timestamp)
-
-
-def _time(text: str | None) -> datetime | None:
-    try:
-        found = datetime.fromisoformat(text or "")
-    except ValueError:
-        return None
-    return found if found.tzinfo is not None else None
+    return moment(when or claim.metadata.creation_timestamp)
 
 
 def _vanished(
     lost: Iterable[tuple[PoolID, Sequence[VanishedDevice]]], drivers: set[str]
 ) -> Iterator[Finding]:
-    """One for each claim and driver."""
+    """One finding for each claim and driver."""
     devices: dict[tuple[str, str, str], list[str]] = defaultdict(list)
     for pool, gone in lost:
         for device in gone:
@@ -222,13 +220,13 @@ def _vanished(
                 devices[namespace, name, pool.driver].append(f"{pool.pool}/{device.name}")
     for (namespace, name, driver), held in devices.items():
         if driver in drivers:
-            kind, message = VANISHED, f"holds {few(held, _FEW)}, which {driver} does not publish any more"
+            kind, message = VANISHED, f"holds {few(held, _FEW)}, which {driver} no longer publishes"
         else:
             kind, message = (
                 DRIVER_GONE,
-                f"holds {few(held, _FEW)} of {driver}, which publishes nothing any more",
+                f"holds {few(held, _FEW)} of {driver}, which no longer publishes anything",
             )
-        step = f"see whether {driver} runs there; if the devices do not come back, delete the claim's pods, then the claim"
+        step = f"check that {driver} is running there; if the devices do not come back, delete the claim's pods, then the claim"
         yield Finding(kind, f"resourceclaim/{name}", namespace, message, step)
 
 
@@ -243,7 +241,7 @@ def _of_pool(pool: PoolUsage) -> Iterator[Finding]:
             claims = few(sorted({each.claim for each in holders}), _FEW)
             message = f"has device {device.name} in {len(holders)} allocations: {claims}"
             yield Finding(
-                PROMISED_TWICE, subject, "", message, "delete the pods of all claims but one of these"
+                PROMISED_TWICE, subject, "", message, "delete the pods of all but one of these claims"
             )
     if not pool.valid.holds:
         kind = DUPLICATES if pool.valid.reason == DUPLICATE_DEVICES else INVALID
@@ -253,11 +251,11 @@ def _of_pool(pool: PoolUsage) -> Iterator[Finding]:
             subject,
             "",
             message,
-            f"correct the configuration of driver {pool.driver}; it writes the slices",
+            f"correct the configuration of driver {pool.driver}, which writes the slices",
         )
     if not pool.complete.holds:
         where = f" on node {pool.node_name}" if pool.node_name else ""
-        step = f"see whether driver {pool.driver} runs{where} and may write resourceslices"
+        step = f"check that driver {pool.driver} is running{where} and may write resourceslices"
         yield Finding(INCOMPLETE, subject, "", f"is incomplete: {pool.complete.message}", step)
 
 
@@ -287,14 +285,14 @@ def _of_nodes(slices: Iterable[ResourceSlice], nodes: Iterable[Node]) -> Iterato
         owners = [each.uid for each in slice.metadata.owner_references if each.kind == "Node"]
         if node is None:
             yield _of_slice(
-                NODE_GONE, slice, f"is of node {name}, which does not exist", "if that is gone for good:"
+                NODE_GONE, slice, f"is of node {name}, which does not exist", "if the node is gone for good:"
             )
         elif owners and node.metadata.uid and node.metadata.uid not in owners:
             yield _of_slice(
-                NODE_GONE, slice, f"is of an earlier node {name}", "it will not be updated any more:"
+                NODE_GONE, slice, f"is of an earlier node {name}", "it will no longer be updated:"
             )
         elif any(each.type == "Ready" and each.status != "True" for each in node.status.conditions):
-            step = f"see why with: kubectl describe node {quote(name)}"
+            step = f"find out why with: kubectl describe node {quote(name)}"
             yield Finding(
                 NODE_NOT_READY,
                 f"resourceslice/{slice.metadata.name}",

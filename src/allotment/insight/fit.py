@@ -1,7 +1,8 @@
-"""Shapes of claims, in v1's form or in KEP-4381's early one, and how many more of each fit into what the caller sees.
+"""Shapes of claims, as v1 claims or with KEP-4381 semantic parameters (v1alpha2), and how many more of each fit into what the
+caller sees.
 
-Who does not see all claims does not know all that is taken, so then a number is an upper bound, unless the published counts
-show that nothing is hidden. The allocator may stop early, so a number may also be a lower bound.
+A caller who does not see all claims does not know everything that is in use. Then the number is an upper bound, unless the
+published counts show that nothing is hidden. The allocator may stop early, so the number may also be a lower bound.
 """
 
 from __future__ import annotations
@@ -44,18 +45,18 @@ _WORDS = {"exact": "{}", "atLeast": "at least {}", "atMost": "at most {}", "esti
 
 @dataclass(frozen=True, slots=True)
 class Early:
-    """What claims in KEP-4381's early form refer to."""
+    """The objects to which claims with KEP-4381 semantic parameters refer."""
 
     classes: Sequence[semantic.ResourceClass] = ()
     class_parameters: Sequence[semantic.ResourceClassParameters] = ()
     claim_parameters: Sequence[semantic.ResourceClaimParameters] = ()
 
-    def book(self, seen: Snapshot) -> SemanticBook:
-        """Together with what is seen. What came with a claim takes the place of what is."""
+    def book(self, snapshot: Snapshot) -> SemanticBook:
+        """Merges these with the objects that the caller sees. Those that came with a claim take precedence."""
         return SemanticBook(
-            _one_each(seen.of(semantic.ResourceClass), self.classes),
-            _one_each(seen.of(semantic.ResourceClassParameters), self.class_parameters),
-            _one_each(seen.of(semantic.ResourceClaimParameters), self.claim_parameters),
+            _one_each(snapshot.of(semantic.ResourceClass), self.classes),
+            _one_each(snapshot.of(semantic.ResourceClassParameters), self.class_parameters),
+            _one_each(snapshot.of(semantic.ResourceClaimParameters), self.claim_parameters),
         )
 
 
@@ -65,7 +66,7 @@ def _one_each(seen: Sequence[Parameters], given: Sequence[Parameters]) -> Iterab
 
 @dataclass(frozen=True, slots=True)
 class Shapes:
-    """What to ask about, by name, and classes and parameters that came with it."""
+    """The shapes to try, by name, and the classes and parameters that came with them."""
 
     claims: Mapping[str, AnyClaim]
     classes: Sequence[DeviceClass]
@@ -79,10 +80,10 @@ class Fit:
     name: str
     claim: AnyClaim
     remaining: Remaining
-    all_seen: bool  # whether all that is taken is known
+    all_seen: bool  # whether everything that is in use is known
 
     def bound(self, fits: Fits) -> str:
-        """What a number is worth. That nothing fits is sure also without knowing what else is taken."""
+        """How exact a number is. "None fits" is certain even if not everything in use is known."""
         if self.all_seen or not fits.number:
             return "exact" if fits.exact else "atLeast"
         return "atMost" if fits.exact else "estimate"
@@ -92,7 +93,7 @@ class Fit:
 
 
 def read_shapes(files: Iterable[str]) -> Shapes:
-    """The claims and templates in files, checked as a server would. Raises BadInput."""
+    """The claims and templates in files, checked as a server would check them. Raises BadInput."""
     from allotment.cel.expression_check import check_expression
 
     cluster = gather(read_objects(files), check_expression)
@@ -107,69 +108,76 @@ def read_shapes(files: Iterable[str]) -> Shapes:
             claim = semantic.ResourceClaim(metadata=meta, spec=template.spec.spec)
         found[f"template {'/'.join(name)}"] = claim
     if not found:
-        raise BadInput(["there is no ResourceClaim or ResourceClaimTemplate to fit"], "give one with -f FILE")
+        raise BadInput(
+            ["the files contain no ResourceClaim or ResourceClaimTemplate"], "give one with -f FILE"
+        )
     early = Early(cluster.resource_classes, cluster.class_parameters, cluster.claim_parameters)
     return Shapes(found, cluster.classes, early)
 
 
-def how_many(shapes: Shapes, seen: Snapshot) -> list[Fit]:
-    """Asks about each by itself. Notes what was assumed. Raises NoAnswer without slices or classes to ask about."""
-    nodes = _nodes(seen)
-    all_seen = seen.namespaces is None or seen.usage.cluster().hidden == 0
+def how_many(shapes: Shapes, snapshot: Snapshot) -> list[Fit]:
+    """Tries each shape by itself. Notes the assumptions. Raises NoAnswer if the caller can see no slices or no classes."""
+    nodes = _nodes(snapshot)
+    all_seen = snapshot.namespaces is None or snapshot.usage.cluster().hidden == 0
     return [
-        Fit(name, claim, _more(claim, shapes, seen, nodes), all_seen) for name, claim in shapes.claims.items()
+        Fit(name, claim, _more(claim, shapes, snapshot, nodes), all_seen)
+        for name, claim in shapes.claims.items()
     ]
 
 
-def _more(claim: AnyClaim, shapes: Shapes, seen: Snapshot, nodes: Sequence[Node]) -> Remaining:
+def _more(claim: AnyClaim, shapes: Shapes, snapshot: Snapshot, nodes: Sequence[Node]) -> Remaining:
     if not isinstance(claim, ResourceClaim):
-        return _more_instances(claim, shapes, seen, nodes)
-    if not seen.sees(ResourceSlice):
+        return _more_instances(claim, shapes, snapshot, nodes)
+    if not snapshot.sees(ResourceSlice):
         raise NoAnswer(
-            "you may not list resourceslices", "ask for that right: devices cannot be counted without it"
+            "you may not list resourceslices", "ask for that right: without it, devices cannot be counted"
         )
-    if not seen.sees(DeviceClass) and not shapes.classes:
-        raise NoAnswer("you may not list deviceclasses", "give the classes that the claims name with -f too")
-    classes = {each.metadata.name: each for each in (*seen.of(DeviceClass), *shapes.classes)}
+    if not snapshot.sees(DeviceClass) and not shapes.classes:
+        raise NoAnswer(
+            "you may not list deviceclasses", "also give the classes that the claims name, with -f"
+        )
+    classes = {each.metadata.name: each for each in (*snapshot.of(DeviceClass), *shapes.classes)}
     return remaining(
         claim,
         nodes=nodes,
-        slices=seen.of(ResourceSlice),
+        slices=snapshot.of(ResourceSlice),
         classes=classes.values(),
-        claims=seen.claims,
-        rules=seen.of(DeviceTaintRule),
+        claims=snapshot.claims,
+        rules=snapshot.of(DeviceTaintRule),
     )
 
 
 def _more_instances(
-    claim: semantic.ResourceClaim, shapes: Shapes, seen: Snapshot, nodes: Sequence[Node]
+    claim: semantic.ResourceClaim, shapes: Shapes, snapshot: Snapshot, nodes: Sequence[Node]
 ) -> Remaining:
-    trees = seen.of(semantic.NodeResourceSlice)
-    if not seen.sees(semantic.NodeResourceSlice):
+    trees = snapshot.of(semantic.NodeResourceSlice)
+    if not snapshot.sees(semantic.NodeResourceSlice):
         raise NoAnswer(
-            f"claim {'/'.join(name_of(claim.metadata))} is of v1alpha2, and no noderesourceslices can be read",
-            "the server may not have them; else ask for the right to list them",
+            f"claim {'/'.join(name_of(claim.metadata))} is a v1alpha2 claim, but no noderesourceslices can be read",
+            "either the server does not have that kind, or you need the right to list it",
         )
     known = {node.metadata.name for node in nodes}
-    if not seen.sees(Node):
+    if not snapshot.sees(Node):
         names = {tree.spec.node_name for tree in trees}
         nodes = [*nodes, *(Node(metadata=ObjectMeta(name=name)) for name in sorted(names - known))]
     return remaining_instances(
-        claim, nodes=nodes, trees=trees, book=shapes.early.book(seen), claims=seen.claims
+        claim, nodes=nodes, trees=trees, book=shapes.early.book(snapshot), claims=snapshot.claims
     )
 
 
-def _nodes(seen: Snapshot) -> list[Node]:
-    if not seen.sees(Node):
-        nodes = made_up_nodes(seen.of(ResourceSlice))
-        seen.notes.append(f"no nodes are seen: {len(nodes)} are taken from the slices, without labels")
+def _nodes(snapshot: Snapshot) -> list[Node]:
+    if not snapshot.sees(Node):
+        nodes = made_up_nodes(snapshot.of(ResourceSlice))
+        snapshot.notes.append(
+            f"you may see no nodes: {len(nodes)} are made up from the slices, without labels"
+        )
         return nodes
-    nodes = [node for node in seen.of(Node) if not node.spec.unschedulable]
-    cordoned = len(seen.of(Node)) - len(nodes)
-    if not seen.of(Node):
-        seen.notes.append("there are no nodes, so nothing fits anywhere")
+    nodes = [node for node in snapshot.of(Node) if not node.spec.unschedulable]
+    cordoned = len(snapshot.of(Node)) - len(nodes)
+    if not snapshot.of(Node):
+        snapshot.notes.append("there are no nodes, so nothing fits anywhere")
     if cordoned:
-        seen.notes.append(f"cordoned nodes are left out: {cordoned}")
+        snapshot.notes.append(f"cordoned nodes are left out: {cordoned}")
     return nodes
 
 
@@ -180,7 +188,7 @@ def _nodes(seen: Snapshot) -> list[Node]:
 
 
 def fit_document(fit: Fit) -> Document:
-    """``bound`` says what a number is worth: exact, atLeast, atMost or estimate."""
+    """``bound`` says how exact the number is: exact, atLeast, atMost or estimate."""
     found = fit.remaining
     return {
         "claim": fit.name,

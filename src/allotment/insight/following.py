@@ -1,8 +1,8 @@
-"""What the caller sees of a cluster (``seen``), followed by watch.
+"""What the caller sees of a cluster (``snapshot``), kept up to date by watches.
 
-Every kind is listed once, as for a single look, and watched from there. Whoever may list a kind and not watch it has it
-listed again now and then. Now and then the server is asked too what the caller may do: if that is not what it was,
-everything is looked at anew, so that nothing stays that may no longer be seen.
+Every kind is listed once, as for a single look, and watched from then on. If the caller may list a kind but not watch it, it
+is listed again from time to time. The server is also asked from time to time what the caller may do. If that has changed,
+everything is read again, so that nothing remains that the caller may no longer see.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct
 
 _COUNTED = (ResourceSlice, semantic.NodeResourceSlice, DeviceTaintRule, ResourceClaim, Node)
-"""What usage follows from."""
+"""The kinds from which usage is computed."""
 _CHECK_SECONDS = 30.0
 _LIST_SECONDS = 5.0
 _LONGEST_SECONDS = 2.0
-"""Between two tries to reach a server that is away: somebody looks on."""
+"""Seconds between two attempts to reach a lost server; short, because a person is watching."""
 _ASKING_SECONDS = 0.05
-"""How long pods may be asked about for one picture."""
+"""How long the scheduler may be asked about pods for one picture."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +61,8 @@ class _Followed:
 
 
 class Following:
-    """See the module. ``begin``, then ``run``; ``overview`` may be asked at any time between and after. ``only`` names the
-    namespaces whose pods are of interest; none: all."""
+    """A snapshot of a cluster that watches keep up to date. Call ``begin``, then ``run``; call ``overview`` at any time after
+    ``begin``. ``only`` names the namespaces whose pods matter; empty: all."""
 
     def __init__(
         self, client: Client, namespaces: Sequence[str], *, insist: bool, only: Sequence[str] = ()
@@ -75,7 +75,7 @@ class Following:
         self._overview: Overview | None = None
 
     async def begin(self) -> None:
-        """Looks at everything. Raises Failure, and what the client raises."""
+        """Reads everything. Raises Failure, and the client's errors."""
         followed: list[_Followed] = []
 
         async def read(kind: type[Any], where: ResourcePath, namespace: str) -> list[Any]:
@@ -85,22 +85,20 @@ class Following:
             followed.append(_Followed(kind, where, namespace, informer))
             return informer.all()
 
-        seen = await look_at(self._client, KINDS, self._namespaces, insist=self._insist, read=read)
-        seen.usage  # noqa: B018  # counted now, and kept up by changes from here on
+        snapshot = await look_at(self._client, KINDS, self._namespaces, insist=self._insist, read=read)
+        snapshot.usage  # noqa: B018  # counts now; from here on, changes keep the counts up to date
         asked = [right for each in followed for right in each.rights()]
         asked += [Right("list", "resource.k8s.io", "resourceclaims")]
         self._lacking = await self._lacks(asked)
-        self._seen, self._followed, self._asked = seen, followed, asked
-        self._waiting = WaitingPods(seen, self._only)
+        self._seen, self._followed, self._asked = snapshot, followed, asked
+        self._waiting = WaitingPods(snapshot, self._only)
         self._overview, self._listening = None, False
         for each in followed:
-            each.informer.on_change(
-                partial(self._took, each.kind)
-            )  # is told at once of all that was looked at
+            each.informer.on_change(partial(self._took, each.kind))  # gets everything that was read at once
         self._listening = True
 
     async def run(self) -> None:
-        """Follows until cancelled."""
+        """Follows the cluster until cancelled."""
         while True:
             tasks = [asyncio.ensure_future(self._follow(each)) for each in self._followed]
             try:
@@ -141,7 +139,7 @@ class Following:
         try:
             return frozenset(await missing(self._client, rights))
         except StatusError:
-            return frozenset()  # it does not answer such questions
+            return frozenset()  # the server does not answer such questions
 
     # --- what is shown ---
 
@@ -158,7 +156,7 @@ class Following:
         self._waiting.change(old, new)
 
     def overview(self, wanted: Sequence[str]) -> Overview:
-        """The cluster as it is now; why the ``wanted`` pods wait is found out first."""
+        """The cluster as it is now. Before that, this finds out why the ``wanted`` pods wait."""
         if self._overview is None or self._changed or self._waiting.behind:
             self._changed = False
             self._renew()

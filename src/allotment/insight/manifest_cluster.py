@@ -1,7 +1,7 @@
-"""The cluster that manifests describe: every object defaulted, validated and put where it belongs.
+"""The cluster that manifests describe: every object defaulted, validated and sorted by kind.
 
-Kinds that allocation does not look at are counted and left alone. Where no Node is given, nodes are made up from the
-names in the slices. Taint rules are applied to the slices here, so that everything behind sees one kind of taint.
+Kinds that do not matter for allocation are counted and otherwise ignored. If there is no Node, nodes are made up from the
+names in the slices. Taint rules are applied to the slices here, so that the rest of the program sees only one kind of taint.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from allotment.api.resource import (
     ResourceClaimTemplate,
     ResourceSlice,
 )
+from allotment.api.storage import KINDS as STORAGE
 from allotment.api.text import few
 from allotment.api.validation import ExpressionChecker
 from allotment.autoscaler.simulate.workload_pods import Workload, is_workload, unread_owners, workload_of
 from allotment.insight.errors import BadInput
 from allotment.insight.manifest_files import Reading
 from allotment.insight.placement.made_pods import MOST_MADE_PODS, pods_of_workloads
-from allotment.scheduler.volumes.storage import KINDS as STORAGE
 
 Name = tuple[str, str]
 """Namespace and name."""
@@ -41,7 +41,7 @@ Template = ResourceClaimTemplate | semantic.ResourceClaimTemplate
 
 @dataclass
 class ManifestCluster:
-    """Objects by kind. Claims, templates and parameters are found by namespace and name."""
+    """Objects by kind. Claims, templates and parameters have keys of namespace and name."""
 
     nodes: list[Node] = field(default_factory=list)
     slices: list[ResourceSlice] = field(default_factory=list)
@@ -50,17 +50,17 @@ class ManifestCluster:
     claims: dict[Name, Claim] = field(default_factory=dict)
     templates: dict[Name, Template] = field(default_factory=dict)
     pods: list[Pod] = field(default_factory=list)
-    daemons: list[DaemonSet] = field(default_factory=list)  # if they are to come to pods
+    daemons: list[DaemonSet] = field(default_factory=list)  # if workloads are to become pods
     node_slices: list[semantic.NodeResourceSlice] = field(default_factory=list)
     resource_classes: list[semantic.ResourceClass] = field(default_factory=list)
     class_parameters: list[semantic.ResourceClassParameters] = field(default_factory=list)
     claim_parameters: list[semantic.ResourceClaimParameters] = field(default_factory=list)
-    volumes: list[ApiStruct] = field(default_factory=list)  # and what provides them
+    volumes: list[ApiStruct] = field(default_factory=list)  # and the objects that provide them
     written: dict[Name, Located] = field(default_factory=dict)  # claims as their authors wrote them
-    notes: list[str] = field(default_factory=list)  # what was assumed or left out, for people
+    notes: list[str] = field(default_factory=list)  # assumptions and omissions, for people
 
     def add(self, obj: ApiStruct) -> bool:
-        """Puts an object where it belongs; False if nothing here looks at its kind."""
+        """Adds an object to its kind; False if its kind does not matter here."""
         match obj:
             case Node():
                 self.nodes.append(obj)
@@ -92,15 +92,15 @@ class ManifestCluster:
 
 
 def name_of(metadata: ObjectMeta) -> Name:
-    """Objects without a namespace are in ``default``, as kubectl would put them."""
+    """An object without a namespace is in ``default``, as with kubectl."""
     return metadata.namespace or "default", metadata.name
 
 
 def gather(
     reading: Reading, check: ExpressionChecker, *, lenient: bool = False, workloads: bool = False
 ) -> ManifestCluster:
-    """The cluster that these objects describe. With ``workloads``, Deployments, Jobs and their like come to the pods that their
-    controllers would make and that are not here yet. Raises BadInput with all that is wrong."""
+    """The cluster that these objects describe. With ``workloads``, Deployments, Jobs and similar objects become the pods that
+    their controllers would create and that do not exist yet. Raises BadInput with all errors."""
     cluster = ManifestCluster()
     complaints: list[ManifestError] = []
     unknown: list[ManifestError] = []
@@ -125,7 +125,7 @@ def gather(
         name = _named(obj)
         first = seen.setdefault((located.kind, name), located)
         if first is not located:
-            again = f"{located.kind} {name[1]} is in {first.source}:{first.line} already"
+            again = f"{located.kind} {name[1]} is already in {first.source}:{first.line}"
             complaints.append(located.error("metadata.name", again))
         if isinstance(obj, ResourceClaim | semantic.ResourceClaim):
             cluster.written[name] = located
@@ -133,7 +133,11 @@ def gather(
         complaints += unknown
     if complaints or reading.complaints:
         complaints.sort(key=lambda complaint: (complaint.source, complaint.line))
-        hint = "--lenient takes unknown fields for newer than we are" if unknown and not lenient else ""
+        hint = (
+            "--lenient accepts unknown fields, which may be from a newer version"
+            if unknown and not lenient
+            else ""
+        )
         raise BadInput([*reading.complaints, *map(str, complaints)], hint)
     cluster.notes += [f"{each}; ignored" for each in unknown]
     cluster.notes += [f"ignored: {_counted(ignored)}"] if +ignored else []
@@ -142,7 +146,7 @@ def gather(
     _complete_nodes(cluster)
     made = list(islice(pods_of_workloads(owners, cluster.pods), MOST_MADE_PODS + 1))
     if len(made) > MOST_MADE_PODS:
-        raise BadInput([f"the workloads come to more than {MOST_MADE_PODS} pods; give fewer replicas"])
+        raise BadInput([f"the workloads have more than {MOST_MADE_PODS} pods; reduce the replicas"])
     cluster.pods += made
     return cluster
 
@@ -168,5 +172,7 @@ def _complete_nodes(cluster: ManifestCluster) -> None:
             )
     absent = sorted(named - {node.metadata.name for node in cluster.nodes})
     if absent:
-        cluster.notes.append(f"slices of nodes that are not given are out of reach: {few(absent)}")
+        cluster.notes.append(
+            f"there are slices of nodes that are not given; their devices are out of reach: {few(absent)}"
+        )
     cluster.nodes.sort(key=lambda node: node.metadata.name)

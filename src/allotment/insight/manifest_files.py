@@ -1,7 +1,7 @@
-"""What ``-f`` names, read: files, folders and standard input, as objects with their places.
+"""Reads what ``-f`` names: files, folders and standard input, as objects with their positions.
 
-All complaints are collected, over all files, before any is shown: whoever corrects a manifest wants to see what is
-wrong with it at once. Only their number is bounded.
+All errors are collected over all files before any is shown, because a user who corrects a manifest wants to see all of them
+at once. Only their number is limited.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 
 @dataclass(slots=True)
 class Reading:
-    """What the files hold, and what could not be read of them."""
+    """The content of the files, and the errors in them."""
 
     found: list[Located] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
@@ -29,7 +29,7 @@ class Reading:
 def read_objects(names: Iterable[str]) -> Reading:
     """All objects of the named files and folders, in order; a file that is named twice is read once.
 
-    Complaints are for the caller to raise, with its own.
+    The caller raises the errors, together with its own.
     """
     reading = Reading()
     seen: set[str] = set()
@@ -60,7 +60,7 @@ def _files(name: str, complaints: list[str]) -> Iterator[str]:
 
 
 def text(source: str) -> str:
-    """What is in a file, or standard input. Raises OSError or ValueError: see ``reason``."""
+    """The text of a file, or of standard input. Raises OSError or ValueError; ``reason`` puts these into words."""
     if source == "-":
         data = sys.stdin.buffer.read(MAX_FILE_BYTES + 1)
     else:

@@ -1,4 +1,4 @@
-"""A cluster at one moment, as ``allot top`` shows it: nodes with their devices, pools, pods that wait and why, totals."""
+"""A cluster at one moment, for ``allot top``: nodes with their devices, pools, waiting pods with reasons, and totals."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class NodeView:
 
     usage: NodeUsage
     trouble: str
-    broken: bool  # some pool of it gives out nothing
+    broken: bool  # nothing can be allocated from one of its pools
 
     @property
     def name(self) -> str:
         return self.usage.name
 
     def mentions(self, text: str) -> bool:
-        """Whether it, a pool, a driver or a claim that has a device there is called like that."""
+        """Whether the node, or a pool, driver or claim with a device there, has such a name."""
         return text in self.name.lower() or any(
             text in f"{pool.id.driver} {pool.id.pool}".lower()
             or any(text in each.claim.lower() for device in pool.devices for each in device.allocations)
@@ -40,7 +40,8 @@ class NodeView:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """See the module. ``bare`` nodes have no devices of their own; None: nodes are not seen."""
+    """A cluster at one moment: nodes with their devices, pools, waiting pods and totals. ``bare`` nodes have no devices of
+    their own; None: the caller sees no nodes."""
 
     nodes: Sequence[NodeView]
     pools: Sequence[PoolUsage]
@@ -50,16 +51,16 @@ class Overview:
     notes: Sequence[str]
 
 
-def overview_of(seen: Snapshot, pending: Sequence[WaitingPod]) -> Overview:
-    pools = seen.pools()
+def overview_of(snapshot: Snapshot, pending: Sequence[WaitingPod]) -> Overview:
+    pools = snapshot.pools()
     bad = {pool.id for pool in pools if pool.broken}
-    known = {node.metadata.name: node for node in seen.of(Node)} if seen.sees(Node) else None
+    known = {node.metadata.name: node for node in snapshot.of(Node)} if snapshot.sees(Node) else None
     nodes = [
         NodeView(usage, _trouble(usage.name, known), any(pool.id in bad for pool in usage.pools))
         for usage in by_node(pools).values()
     ]
     bare = None if known is None else len(known.keys() - {node.name for node in nodes})
-    return Overview(nodes, pools, pending, in_cluster(pools), bare, list(seen.notes))
+    return Overview(nodes, pools, pending, in_cluster(pools), bare, list(snapshot.notes))
 
 
 def _trouble(name: str, known: dict[str, Node] | None) -> str:
@@ -74,7 +75,7 @@ def _trouble(name: str, known: dict[str, Node] | None) -> str:
 
 
 def overview_document(overview: Overview) -> Document:
-    """The same for programs, devices by node; those of pools that several nodes reach are with their pool."""
+    """The same for programs: devices by node; those that several nodes reach are with their pool."""
     cluster = overview.cluster
     return {
         "summary": summary_document(cluster.summary, cluster.hidden),

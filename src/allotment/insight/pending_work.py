@@ -1,6 +1,6 @@
-"""Pods that wait for a node: what ``allot plan`` plans for, and the cluster around them.
+"""The waiting pods for which ``allot plan`` plans, and the cluster around them.
 
-Pods come from files, or are those that wait in the cluster.
+The pods come from files, or they are the waiting pods of the cluster.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ from allotment.scheduler.priority import with_priority
 
 @dataclass(slots=True)
 class Waiting:
-    """``objects`` are the cluster's, ``pods`` those to plan for. Of these, the ``new`` ones are still to be created; ``others`` wait in
-    the cluster and are not planned for."""
+    """``objects`` are the cluster's; ``pods`` are those to plan for. The ``new`` ones among these still have to be created;
+    ``others`` wait in the cluster and are not planned for."""
 
     objects: list[ApiStruct] = field(default_factory=list)
     pods: list[Pod] = field(default_factory=list)
-    new: frozenset[str] = frozenset()  # namespace/name
+    new: frozenset[str] = frozenset()  # all of these are among the objects
     others: list[Pod] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     volumes: bool = True  # all of them are among the objects
 
 
 def read(files: Sequence[str], *, workloads: bool = False) -> tuple[list[ApiStruct], Reading]:
-    """The objects of files, checked and with their defaults; and all that the files hold. With ``workloads``, those stand for the
-    pods that they come to. Raises BadInput."""
+    """The objects in files, checked and defaulted, and everything else that the files hold. With ``workloads``, a workload
+    stands for its pods. Raises BadInput."""
     reading = read_objects(files)
     if reading.complaints:
         raise BadInput(reading.complaints)
@@ -54,7 +54,7 @@ def read(files: Sequence[str], *, workloads: bool = False) -> tuple[list[ApiStru
 
 
 def checked(found: Sequence[Located], *, workloads: bool = False) -> list[ApiStruct]:
-    """Objects with their defaults, slices tainted as the rules among them say. Raises BadInput with all that is wrong."""
+    """Checked and defaulted objects; slices carry the taints of the rules among the objects. Raises BadInput with all errors."""
     known = [each for each in found if not isinstance(each.obj, GROUPS)]
     cluster = gather(Reading(known), check_expression, lenient=True, workloads=workloads)
     others = [each.obj for each in found if isinstance(each.obj, GROUPS)]
@@ -64,7 +64,7 @@ def checked(found: Sequence[Located], *, workloads: bool = False) -> list[ApiStr
 def _all(cluster: ManifestCluster) -> list[ApiStruct]:
     return [
         *cluster.nodes,
-        *cluster.slices,  # tainted as rules have it
+        *cluster.slices,  # the rules have already tainted these
         *cluster.classes,
         *cluster.claims.values(),
         *cluster.templates.values(),
@@ -78,7 +78,8 @@ def _all(cluster: ManifestCluster) -> list[ApiStruct]:
 
 
 def waiting(mine: Sequence[ApiStruct], cluster: Iterable[ApiStruct], *, tainted: bool) -> Waiting:
-    """The pods of files, or if these have none those that wait in the cluster. ``tainted``: the slices have what rules say."""
+    """The pods in files or, if there are none, the waiting pods of the cluster. ``tainted``: the slices already carry the
+    taints of rules."""
     found = Waiting()
     own = {(type(each), name_of(_metadata(each))) for each in mine}
     known = list(cluster)
@@ -86,7 +87,7 @@ def waiting(mine: Sequence[ApiStruct], cluster: Iterable[ApiStruct], *, tainted:
     everything = [_in_namespace(each) for each in (*mine, *there)]
     pods = [each for each in everything if isinstance(each, Pod)]
     heard = schedulers_heard_of(pods) | set(OWN_NAMES)
-    if heard == OWN_NAMES and mine:  # nothing shows who runs: take the word of whoever plans
+    if heard == OWN_NAMES and mine:  # no pod shows which schedulers run, so the user's word counts
         heard |= {each.spec.scheduler_name or "" for each in mine if isinstance(each, Pod)}
     classes = {each.metadata.name: each for each in everything if isinstance(each, PriorityClass)}
     chosen = {name_of(each.metadata) for each in mine if isinstance(each, Pod)}
@@ -114,11 +115,11 @@ def waiting(mine: Sequence[ApiStruct], cluster: Iterable[ApiStruct], *, tainted:
 
 
 def _metadata(obj: ApiStruct) -> Any:
-    return getattr(obj, "metadata")  # noqa: B009  # every kind has it, ApiStruct does not say so
+    return getattr(obj, "metadata")  # noqa: B009  # every kind has this attribute, but ApiStruct does not declare it
 
 
 def _in_namespace(obj: ApiStruct) -> ApiStruct:
-    """As kubectl would put it: what has no namespace and needs one is in ``default``."""
+    """As with kubectl, an object without a namespace that needs one is in ``default``."""
     needs = isinstance(
         obj,
         Pod
@@ -140,13 +141,13 @@ def _in_namespace(obj: ApiStruct) -> ApiStruct:
 
 
 def _ours(pod: Pod, found: Waiting, heard: set[str]) -> Pod:
-    """A pod that can be told from others, and is for the scheduler that is asked, if there is its own at all."""
+    """The pod with a unique identity; if the cluster has a scheduler of ours, with that scheduler's name."""
     name = "/".join(name_of(pod.metadata))
     metadata = pod.metadata if pod.metadata.uid else replace(pod.metadata, uid=f"pod {name}")
     scheduler = pod.spec.scheduler_name or ""
     if scheduler in heard - OWN_NAMES:
         found.notes.append(
-            f"pod {name} is for scheduler {scheduler}: planned is as Allotment's own would place it"
+            f"pod {name} is for scheduler {scheduler}: the plan places it as Allotment's own scheduler would"
         )
     if scheduler in heard:
         scheduler = DEFAULT_SCHEDULER

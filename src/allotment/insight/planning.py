@@ -1,23 +1,23 @@
-"""A plan, from what somebody sees of a cluster: for ``allot plan`` and for the page that plans."""
+"""A plan from what a caller sees of a cluster, for ``allot plan`` and for the dashboard's plan page."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 from allotment.api.apps import DaemonSet
 from allotment.api.autoscaling import NodeClaim, NodeGroup, NodeOverlay, NodePool
 from allotment.api.batch import PodDisruptionBudget
 from allotment.api.core import Node, Pod
+from allotment.api.meta import key_of
 from allotment.api.resource import ResourceClaim, ResourceClaimTemplate
+from allotment.api.timestamps import seconds_of
 from allotment.autoscaler.catalogue.node_claims import on_offer
 from allotment.autoscaler.catalogue.overlays import evaluate
 from allotment.autoscaler.consolidate.consolidation import consolidate
 from allotment.autoscaler.provision.launch import to_be_had
 from allotment.autoscaler.provision.provisioner import provision
 from allotment.autoscaler.simulate.expected_machines import expect
-from allotment.autoscaler.simulate.forkable_cluster import key_of
 from allotment.autoscaler.simulate.pending_pods import make_claims
 from allotment.autoscaler.simulate.pod_quotas import refusals
 from allotment.autoscaler.simulate.simulation import start_simulation
@@ -40,33 +40,33 @@ if TYPE_CHECKING:
     from allotment.insight.snapshot import Snapshot
 
 SOURCES = (NodeOverlay, NodePool, NodeGroup, NodeClaim)
-"""What a cluster itself says about machines: which can be had, and which are on their way."""
+"""The kinds in which a cluster describes machines: those that can be launched and those that are on their way."""
 _SEEN: tuple[type[ApiStruct], ...] = (*SCHEDULED, PodDisruptionBudget, DaemonSet)
 KINDS: tuple[type[ApiStruct], ...] = (*_SEEN, *SOURCES)
-"""What to look at."""
+"""The kinds to read."""
 
 
 _CONFLICTS = 5
 
 
-def waiting_in(seen: Snapshot, mine: Sequence[ApiStruct] = ()) -> tuple[Waiting, list[ApiStruct]]:
-    """The pods that wait, or those among ``mine``; and what the cluster says about machines."""
-    objects = [each for kind in _SEEN for each in seen.some(kind)]
+def waiting_in(snapshot: Snapshot, mine: Sequence[ApiStruct] = ()) -> tuple[Waiting, list[ApiStruct]]:
+    """The waiting pods, or those among ``mine``, and the cluster's own objects about machines."""
+    objects = [each for kind in _SEEN for each in snapshot.some(kind)]
     found = waiting(mine, objects, tainted=False)
-    found.notes += seen.notes
-    found.volumes = sees_volumes(seen)
+    found.notes += snapshot.notes
+    found.volumes = sees_volumes(snapshot)
     if not found.volumes and any(map(volumes_of, found.pods)):
         found.notes.append(
-            "you may not list all that decides about volumes: pods are planned for without theirs"
+            "you may not list everything that decides about volumes, so the plan ignores the pods' volumes"
         )
-    return found, [each for kind in SOURCES for each in seen.of(kind)]
+    return found, [each for kind in SOURCES for each in snapshot.of(kind)]
 
 
 def planned(
     waiting: Waiting, catalogue: Catalogue, own: Iterable[ApiStruct] = (), *, by_price: bool = False
 ) -> Plan:
-    """``own`` is what the cluster says about machines. Those on their way take pods as if they were there, and what could not be
-    had a short while ago is left out. What could not be used of the catalogue is noted."""
+    """``own`` has the cluster's objects about machines. Machines on their way take pods as if they existed, and machines that
+    were recently out of stock are left out. Unusable parts of the catalogue are noted."""
     own = list(own)
     claims = [each for each in own if isinstance(each, NodeClaim)]
     simulation = start_simulation(waiting.objects, claim_name=claim_name)
@@ -84,7 +84,7 @@ def planned(
 
 
 def _create(simulation: Simulation, waiting: Waiting) -> None:
-    """Has the simulation know which pods no server would create."""
+    """Tells the simulation which pods no server would create."""
     new = [pod for pod in waiting.pods if key_of(pod) in waiting.new]
     old = [pod for pod in waiting.pods if key_of(pod) not in waiting.new]
     there = (*simulation.objects(Pod).values(), *waiting.others, *old)
@@ -92,7 +92,7 @@ def _create(simulation: Simulation, waiting: Waiting) -> None:
 
 
 def _conflicts(found: OverlaidCatalogue) -> list[str]:
-    """What overlays contradict each other about, and so nobody plans with."""
+    """Conflicts between overlays; planning ignores the parts in conflict."""
     told = list(
         dict.fromkeys(
             f"overlay {name} does not count for {conflict}"
@@ -101,11 +101,14 @@ def _conflicts(found: OverlaidCatalogue) -> list[str]:
         )
     )
     more = len(told) - _CONFLICTS
-    return [*told[:_CONFLICTS], *([f"and {more} more conflicts: allot overlays has all"] if more > 0 else [])]
+    return [
+        *told[:_CONFLICTS],
+        *([f"and {more} more conflicts: allot overlays lists all of them"] if more > 0 else []),
+    ]
 
 
 def has_alternatives(waiting: Waiting) -> bool:
-    """Whether some claim that has no devices yet, or that a pod's template asks for, names alternatives."""
+    """Whether a claim without devices, or a claim for a pod's template, names alternatives."""
     named = {
         (name_of(pod.metadata)[0], entry.resource_claim_template_name)
         for pod in waiting.pods
@@ -127,7 +130,7 @@ def has_alternatives(waiting: Waiting) -> bool:
 def consolidated(
     waiting: Waiting, catalogue: Catalogue, own: Iterable[ApiStruct], *, now: float
 ) -> tuple[Consolidation, Simulation]:
-    """Which nodes can go, and the cluster as it is. Machines on their way count as if they were there, and stay."""
+    """Which nodes can be removed, and the cluster as it is. Machines on their way count as if they existed, and stay."""
     own = list(own)
     claims = [each for each in own if isinstance(each, NodeClaim)]
     simulation = start_simulation([*waiting.objects, *waiting.pods], claim_name=claim_name)
@@ -144,7 +147,8 @@ def consolidated(
 
 
 def _quiet_since(simulation: Simulation, claims: Iterable[NodeClaim]) -> dict[str, float]:
-    """For each node, when a pod last came or went: as its NodeClaim says, or else when the newest pod on it was created."""
+    """When a pod last came to each node or left it, as its NodeClaim says; without one, when the newest pod on the node was
+    created."""
     told = {each.status.node_name: each.status.last_pod_event_time for each in claims}
     found = {}
     for name in simulation.objects(Node):
@@ -155,7 +159,4 @@ def _quiet_since(simulation: Simulation, claims: Iterable[NodeClaim]) -> dict[st
 
 def _seconds(stamp: str | None) -> float:
     """What is not said was long ago."""
-    try:
-        return datetime.fromisoformat(stamp or "").timestamp()
-    except ValueError:
-        return 0.0
+    return seconds_of(stamp) or 0.0

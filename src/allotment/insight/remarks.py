@@ -1,4 +1,4 @@
-"""Says on standard error what is no part of an answer, with every word whole on a terminal."""
+"""Remarks beside an answer, on standard error; on a terminal, without broken words."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import TextIO
 from allotment.api.text import printable_lines
 
 _WIDTH = 80
-"""Of terminals that do not say."""
+"""The width of terminals that do not report theirs."""
 
 
 def on_terminal(stream: TextIO) -> bool:
-    """Whether a person looks at what is written there, on something that can show colours."""
+    """Whether a person reads the stream on a terminal that can show colours."""
     return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def whole_words(text: str, stream: TextIO) -> str:
-    """Text broken at spaces where it would run over the edge of the terminal that a stream may be. Lines that quote
-    something, with a bar before it, stay as they are."""
+    """Text wrapped at spaces to the width of the stream, if it is a terminal. Lines that quote something, with a bar before
+    it, stay as they are."""
     if not on_terminal(stream):
         return text
     width = os.get_terminal_size(stream.fileno()).columns or _WIDTH
@@ -38,5 +38,5 @@ def _wrapped(line: str, width: int) -> str:
 
 
 def remark(text: str) -> None:
-    """Says on standard error what is no part of the answer."""
+    """Writes a remark that is not part of the answer to standard error."""
     print(whole_words(printable_lines(text), sys.stderr), file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""The cluster that a scenario is tried on: a server's, with the caller's rights, that of files, or none."""
+"""The cluster on which a scenario is simulated: a server's, with the caller's rights, one from files, or none."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ if TYPE_CHECKING:
     from allotment.insight.source import ClusterSource
 
 SOURCES = (NodeOverlay, NodePool, NodeGroup)
-"""What a cluster itself says about machines to be had."""
+"""The kinds in which a cluster describes the machines that can be launched."""
 
 
 @dataclass(slots=True)
 class Scene:
-    """``objects`` are the cluster's, pods that wait included; ``sources`` what it says about machines."""
+    """``objects`` are the cluster's, including waiting pods; ``sources`` are its objects about machines."""
 
     objects: list[ApiStruct] = field(default_factory=list)
     sources: list[ApiStruct] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    seen: Snapshot | None = None  # by whom not all may be seen
+    seen: Snapshot | None = None  # the view of the caller, which may be incomplete; None: everything is known
 
     def simulation(self) -> Simulation:
         found = start_simulation(self.objects, claim_name=claim_name)
@@ -59,20 +59,27 @@ def look_at_scene(source: ClusterSource, *, empty: bool) -> Scene:
         return Scene()
     if source.offline:
         return _saved(source.offline)
-    seen = look(source, (*KINDS, PodDisruptionBudget, DaemonSet, *SOURCES))
-    insist_on_devices(seen)
-    objects = [*objects_of(seen), *seen.some(PodDisruptionBudget), *seen.some(DaemonSet), *seen.some(Pod)]
-    scene = _scene(objects, [each for kind in SOURCES for each in seen.of(kind)])
-    note_guesses(seen)
-    scene.notes += seen.notes
-    scene.seen = seen
-    if any(hides_volumes(each, seen) for each in seen.some(Pod)):
-        scene.notes.append("you may not list all that decides about volumes: pods are placed without theirs")
+    snapshot = look(source, (*KINDS, PodDisruptionBudget, DaemonSet, *SOURCES))
+    insist_on_devices(snapshot)
+    objects = [
+        *objects_of(snapshot),
+        *snapshot.some(PodDisruptionBudget),
+        *snapshot.some(DaemonSet),
+        *snapshot.some(Pod),
+    ]
+    scene = _scene(objects, [each for kind in SOURCES for each in snapshot.of(kind)])
+    note_guesses(snapshot)
+    scene.notes += snapshot.notes
+    scene.seen = snapshot
+    if any(hides_volumes(each, snapshot) for each in snapshot.some(Pod)):
+        scene.notes.append(
+            "you may not list everything that decides about volumes, so the pods' volumes are ignored"
+        )
     return scene
 
 
 def _saved(files: Sequence[str]) -> Scene:
-    """Taint rules stay objects of their own, so that a step can take them away."""
+    """The objects in files. Taint rules stay separate objects, so that a step can remove them."""
     reading = read_objects(files)
     rules = [each for each in reading.found if isinstance(each.obj, DeviceTaintRule)]
     made = [prepared(each, check_expression) for each in rules]

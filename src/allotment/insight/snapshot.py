@@ -1,8 +1,8 @@
 """What the caller sees of a cluster, read once.
 
-From a server with the rights that the caller has: a kind that may not be listed, or is not served, is left out and, where that
-makes a difference, noted. Claims are asked for in all namespaces; whoever may not do that sees those of some, and
-everything that is computed from them says so. From files everything that they hold is seen.
+From a server, this reads with the caller's rights. A kind that the caller may not list, or that the server does not have, is
+left out; if that matters, a note says so. Claims are read in all namespaces. A caller who may not do that sees the claims of
+some namespaces, and everything computed from them says so. From files, everything is read.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ if TYPE_CHECKING:
 
 S = TypeVar("S", bound=ApiStruct)
 Read = Callable[[type[Any], "ResourcePath", str], Awaitable[list[Any]]]
-"""Lists a kind at a place, in a namespace or, if that is empty, in all."""
+"""Lists a kind at a place, in one namespace or, if that is empty, in all."""
 
 USE = (ResourceSlice, semantic.NodeResourceSlice, ResourceClaim, DeviceTaintRule, ResourcePool)
-"""The kinds that tell what is in use."""
+"""The kinds that show what is in use."""
 
 GROUPS = (
     PodGroup,
@@ -57,51 +57,51 @@ GROUPS = (
     PriorityClass,
     DaemonSet,
 )
-"""Kinds that a scheduler reads, or who foresees what it does, and allocation does not look at."""
+"""Kinds that matter to a scheduler, or to a simulation of one, and not to allocation."""
 
 _PAGE = 2_500
-"""Objects that are asked for at a time. A command waits for all of them, so what counts is how often it has to ask."""
+"""How many objects one request asks for. A command waits for all of them, so the number of requests matters."""
 
 _LOSSES = {
-    ResourceSlice: "devices are not known, and pools only as their ResourcePools count them",
-    DeviceTaintRule: "devices that rules taint are told as if they were not",
-    semantic.NodeResourceSlice: "devices in KEP-4381's early form are left out",
-    ResourcePool: "what claims hold that you may not see is not known",
-    Node: "whether nodes exist and what they reach is not known",
-    Pod: "whether the users of claims still run is not known",
+    ResourceSlice: "devices are unknown, and pools are known only by the counts of their ResourcePools",
+    DeviceTaintRule: "taints from rules are not shown",
+    semantic.NodeResourceSlice: "devices with KEP-4381 semantic parameters are left out",
+    ResourcePool: "what other claims hold is unknown",
+    Node: "whether nodes exist and what they reach is unknown",
+    Pod: "whether the users of claims still run is unknown",
     DeviceClass: "",
-    DaemonSet: "what DaemonSets will take of new machines is not counted",
+    DaemonSet: "what DaemonSets will use on new machines is not counted",
 }
-"""What goes with a kind that may not be listed."""
+"""The consequence for each kind that the caller may not list."""
 
 _PARTLY = (Pod, ResourceClaimTemplate, PodGroup, VolcanoPodGroup, ResourceQuota)
-"""Kinds of which those in the caller's own namespaces are of use by themselves."""
+"""Kinds whose objects in the caller's own namespaces are useful by themselves."""
 
 _COUNTED = (DeviceTaintRule, semantic.NodeResourceSlice)
-"""Kinds that ResourcePools take into account: who sees only those misses nothing of these."""
+"""Kinds that ResourcePools take into account, so that a caller who sees only ResourcePools does not need them."""
 
 
 @dataclass
 class Snapshot:
-    """Objects by kind, and what is to be said about what is not here."""
+    """Objects by kind, and notes about what is missing."""
 
     objects: dict[type[ApiStruct], list[Any]] = field(default_factory=dict, repr=False)
-    namespaces: tuple[str, ...] | None = None  # those whose claims are seen; None: all
+    namespaces: tuple[str, ...] | None = None  # the namespaces whose claims are known; None: all
     notes: list[str] = field(default_factory=list)
     denied: dict[type[ApiStruct], str] = field(
         default_factory=dict
-    )  # kinds that may not be listed, with plurals
-    standstill: str = ""  # what the notes say of counts that nobody keeps up
+    )  # kinds that the caller may not list, with plurals
+    standstill: str = ""  # the note about counts that no controller keeps up to date
     partly: dict[type[ApiStruct], dict[str, list[Any]]] = field(
         default_factory=dict, repr=False
-    )  # of such kinds, what there is in namespaces where they may
+    )  # for such kinds, the objects in namespaces where the caller may list them
 
     def of(self, kind: type[S]) -> list[S]:
-        """All objects of a kind; none if it is not seen."""
+        """All objects of a kind; none if the caller may not list all."""
         return self.objects.get(kind, [])
 
     def some(self, kind: type[S]) -> list[S]:
-        """As ``of``; where only those of some namespaces may be listed, those."""
+        """As ``of``; if the caller may only list those of some namespaces, these."""
         if kind in self.objects:
             return self.of(kind)
         return [obj for objects in self.partly.get(kind, {}).values() for obj in objects]
@@ -113,7 +113,7 @@ class Snapshot:
         return kind in self.objects or namespace in self.partly.get(kind, {})
 
     def sees(self, kind: type[ApiStruct]) -> bool:
-        """Whether all objects of a kind are here; of claims, those of some namespaces do."""
+        """Whether all objects of a kind are here; for claims, those of some namespaces are enough."""
         return kind in self.objects
 
     @property
@@ -122,7 +122,7 @@ class Snapshot:
 
     @cached_property
     def usage(self) -> Usage:
-        """Who has what, as far as the caller may know."""
+        """Who holds what, according to what the caller may see."""
         objects = [
             obj
             for kind in (ResourceSlice, semantic.NodeResourceSlice, DeviceTaintRule, Node)
@@ -134,13 +134,13 @@ class Snapshot:
         return usage
 
     def pools(self) -> list[PoolUsage]:
-        """Every pool; without the right to see slices, as ResourcePools count it, device by device unknown."""
+        """Every pool; if the caller may not see slices, with the counts of its ResourcePool and no single device."""
         if self.sees(ResourceSlice):
             return self.usage.pools()
         return sorted([as_published(pool) for pool in self.of(ResourcePool)], key=lambda pool: pool.id)
 
     def whose(self, only: Sequence[str] = ()) -> str:
-        """Of which namespaces claims are seen, for people; with ``only``, of which of these."""
+        """The namespaces whose claims are known, for people; with ``only``, those of these namespaces."""
         names = self.namespaces
         if only:
             names = tuple([name for name in dict.fromkeys(only) if names is None or name in names])
@@ -152,7 +152,7 @@ class Snapshot:
 
 
 def look(source: ClusterSource, kinds: Sequence[type[ApiStruct]]) -> Snapshot:
-    """What there is of these kinds. Raises NoAnswer, or BadInput for files."""
+    """The objects of these kinds. Raises NoAnswer, or BadInput for files."""
     if source.offline:
         return _read(source.offline)
     import uvloop
@@ -167,7 +167,7 @@ def look(source: ClusterSource, kinds: Sequence[type[ApiStruct]]) -> Snapshot:
 
 
 def _read(files: Sequence[str]) -> Snapshot:
-    """What is saved in files. All claims are taken to be there. Fields that we do not know are no mistakes: a newer server
+    """The objects in files. The files are assumed to hold all claims. Unknown fields are not errors, because a newer server
     may have written them."""
     from allotment.api.manifests.preparation import prepared
     from allotment.cel.expression_check import check_expression
@@ -179,39 +179,39 @@ def _read(files: Sequence[str]) -> Snapshot:
     groups = [each for each in reading.found if isinstance(each.obj, GROUPS)]
     others = [each for each in reading.found if not isinstance(each.obj, (ResourcePool, *GROUPS))]
     cluster = gather(Reading(others, reading.complaints), check_expression, lenient=True)
-    seen = Snapshot({ResourcePool: [each.obj for each in pools]})
-    seen.objects[ResourceSlice] = cluster.slices  # tainted already as rules have it
-    seen.objects[semantic.NodeResourceSlice] = cluster.node_slices
-    seen.objects[DeviceClass] = cluster.classes
-    seen.objects[semantic.ResourceClass] = cluster.resource_classes
-    seen.objects[semantic.ResourceClassParameters] = cluster.class_parameters
-    seen.objects[semantic.ResourceClaimParameters] = cluster.claim_parameters
+    snapshot = Snapshot({ResourcePool: [each.obj for each in pools]})
+    snapshot.objects[ResourceSlice] = cluster.slices  # the rules have already tainted these
+    snapshot.objects[semantic.NodeResourceSlice] = cluster.node_slices
+    snapshot.objects[DeviceClass] = cluster.classes
+    snapshot.objects[semantic.ResourceClass] = cluster.resource_classes
+    snapshot.objects[semantic.ResourceClassParameters] = cluster.class_parameters
+    snapshot.objects[semantic.ResourceClaimParameters] = cluster.claim_parameters
     for claim in cluster.claims.values():
-        seen.objects.setdefault(type(claim), []).append(claim)
-    if any(isinstance(each.obj, Node) for each in others):  # else they are made up
-        seen.objects[Node] = cluster.nodes
+        snapshot.objects.setdefault(type(claim), []).append(claim)
+    if any(isinstance(each.obj, Node) for each in others):  # otherwise the nodes were made up
+        snapshot.objects[Node] = cluster.nodes
     if cluster.pods:
-        seen.objects[Pod] = cluster.pods
+        snapshot.objects[Pod] = cluster.pods
     for volume in cluster.volumes:
-        seen.objects.setdefault(type(volume), []).append(volume)
+        snapshot.objects.setdefault(type(volume), []).append(volume)
     for template in cluster.templates.values():
-        seen.objects.setdefault(type(template), []).append(template)
-    seen.objects.setdefault(ResourceClaimTemplate, [])
+        snapshot.objects.setdefault(type(template), []).append(template)
+    snapshot.objects.setdefault(ResourceClaimTemplate, [])
     for each in groups:
         made, _ = prepared(each, check_expression)
         assert made is not None
-        seen.objects.setdefault(type(made), []).append(made)
+        snapshot.objects.setdefault(type(made), []).append(made)
     if not (cluster.slices or cluster.node_slices or pools):
         names = " ".join(files)
         raise NoAnswer(
             f"{names} have no ResourceSlices",
             "save them with: kubectl get resourceslices,resourceclaims,nodes,pods,deviceclasses -A -o yaml",
         )
-    return seen
+    return snapshot
 
 
 def made_up_nodes(slices: Iterable[ResourceSlice]) -> list[Node]:
-    """Nodes by the names that slices have, for whoever sees no others."""
+    """Nodes with the names from the slices, for a caller who sees no nodes."""
     names: set[str] = set()
     for slice in slices:
         names |= {slice.spec.node_name or "", *(device.node_name or "" for device in slice.spec.devices)}
@@ -237,8 +237,8 @@ async def look_at(
     insist: bool = False,
     read: Read | None = None,
 ) -> Snapshot:
-    """What a client's user sees. ``namespaces`` are those whose claims to look at if not all may be listed, unless all are
-    insisted on. ``read`` lists one kind; it may keep what it does it with. Raises Failure if there is nothing to tell of."""
+    """What a client's user sees. ``namespaces`` are those whose claims to read if the caller may not list all, unless all are
+    required. ``read`` lists one kind; it may keep what it uses for that. Raises Failure if nothing can be shown."""
     from allotment.client.discovery import discover
 
     served = await discover(client)
@@ -247,39 +247,42 @@ async def look_at(
             "the server has no resource.k8s.io/v1 or v1beta2",
             "dynamic resource allocation is on by default since Kubernetes 1.34",
         )
-    seen, read = Snapshot(), read or partial(_all, client)
+    snapshot, read = Snapshot(), read or partial(_all, client)
     others = [kind for kind in kinds if kind is not ResourceClaim]
-    claims = _claims(read, served, seen, namespaces, insist) if ResourceClaim in kinds else None
-    lists = [_list(read, kind, served, seen, namespaces) for kind in others]
+    claims = _claims(read, served, snapshot, namespaces, insist) if ResourceClaim in kinds else None
+    lists = [_list(read, kind, served, snapshot, namespaces) for kind in others]
     await asyncio.gather(*lists, *filter(None, [claims]))
-    if ResourceSlice in kinds and not seen.sees(ResourceSlice) and not seen.of(ResourcePool):
+    if ResourceSlice in kinds and not snapshot.sees(ResourceSlice) and not snapshot.of(ResourcePool):
         raise Failure(
-            "you may not list resourceslices, and there are no resourcepools to read in their place",
-            "ask for the right to list resourceslices.resource.k8s.io: it tells of devices, not of who has them",
+            "you may not list resourceslices, and there are no resourcepools to read instead",
+            "ask for the right to list resourceslices.resource.k8s.io: it shows devices, not who holds them",
         )
     if ResourcePool in kinds:
-        await judge_counter(client, seen)
-    if seen.namespaces is not None and ResourcePool in kinds and not seen.sees(ResourcePool):
-        seen.notes.append(f"no ResourcePools can be read: {_LOSSES[ResourcePool]}")
-    seen.notes += [
+        await judge_counter(client, snapshot)
+    if snapshot.namespaces is not None and ResourcePool in kinds and not snapshot.sees(ResourcePool):
+        snapshot.notes.append(f"no ResourcePools can be read: {_LOSSES[ResourcePool]}")
+    snapshot.notes += [
         f"you may not list {plural}: {_LOSSES[kind]}".removesuffix(": ")
-        for kind, plural in seen.denied.items()
-        if kind is not ResourcePool and kind in _LOSSES and (kind not in _COUNTED or seen.sees(ResourceSlice))
+        for kind, plural in snapshot.denied.items()
+        if kind is not ResourcePool
+        and kind in _LOSSES
+        and (kind not in _COUNTED or snapshot.sees(ResourceSlice))
     ]
-    seen.notes.sort()
-    return seen
+    snapshot.notes.sort()
+    return snapshot
 
 
-async def judge_counter(client: Client, seen: Snapshot) -> None:
-    """Notes whether counts that are shown may be old: of whoever goes by ResourcePools, as nothing else tells them what others hold."""
+async def judge_counter(client: Client, snapshot: Snapshot) -> None:
+    """Notes whether the shown counts may be old. This matters to callers who rely on ResourcePools, their only source for
+    what others hold."""
     from datetime import UTC, datetime
 
     from allotment.api.status import NotFound, StatusError
     from allotment.usage.counter import API_VERSION, NAME, NAMESPACE, PLURAL, standstill
 
-    seen.notes = [note for note in seen.notes if note != seen.standstill]
-    seen.standstill = ""
-    if not seen.of(ResourcePool) or (seen.namespaces is None and seen.sees(ResourceSlice)):
+    snapshot.notes = [note for note in snapshot.notes if note != snapshot.standstill]
+    snapshot.standstill = ""
+    if not snapshot.of(ResourcePool) or (snapshot.namespaces is None and snapshot.sees(ResourceSlice)):
         return
     lease = None
     try:
@@ -287,13 +290,15 @@ async def judge_counter(client: Client, seen: Snapshot) -> None:
     except NotFound:
         pass
     except StatusError:
-        seen.standstill = "whether the counter of ResourcePools runs cannot be seen: their counts may be old"
-    seen.standstill = seen.standstill or standstill(lease, datetime.now(UTC))
-    seen.notes += [seen.standstill] if seen.standstill else []
+        snapshot.standstill = (
+            "you may not see whether the controller for ResourcePools is running: their counts may be old"
+        )
+    snapshot.standstill = snapshot.standstill or standstill(lease, datetime.now(UTC))
+    snapshot.notes += [snapshot.standstill] if snapshot.standstill else []
 
 
 async def _list(
-    read: Read, kind: type[ApiStruct], served: Discovery, seen: Snapshot, namespaces: Sequence[str]
+    read: Read, kind: type[ApiStruct], served: Discovery, snapshot: Snapshot, namespaces: Sequence[str]
 ) -> None:
     from allotment.api.status import Forbidden, NotFound
 
@@ -301,35 +306,35 @@ async def _list(
     if where is None:
         return
     try:
-        seen.objects[kind] = await read(kind, where, "")
+        snapshot.objects[kind] = await read(kind, where, "")
     except Forbidden:
-        seen.denied[kind] = where.plural
+        snapshot.denied[kind] = where.plural
     except NotFound:
-        return  # it has gone since the server told of it
-    if kind in seen.denied and kind in _PARTLY:
+        return  # the kind is gone since discovery
+    if kind in snapshot.denied and kind in _PARTLY:
         for namespace in dict.fromkeys(namespaces):
             with suppress(Forbidden):
                 found = await read(kind, where, namespace)
-                seen.partly.setdefault(kind, {})[namespace] = found
+                snapshot.partly.setdefault(kind, {})[namespace] = found
 
 
 async def _claims(
-    read: Read, served: Discovery, seen: Snapshot, namespaces: Sequence[str], insist: bool
+    read: Read, served: Discovery, snapshot: Snapshot, namespaces: Sequence[str], insist: bool
 ) -> None:
     from allotment.api.status import Forbidden
 
     where = place(ResourceClaim, served)
     if where is None:
-        seen.namespaces = ()
+        snapshot.namespaces = ()
         return
     try:
-        seen.objects[ResourceClaim] = await read(ResourceClaim, where, "")
+        snapshot.objects[ResourceClaim] = await read(ResourceClaim, where, "")
         return
     except Forbidden as exc:
         if insist:
             raise Failure(
                 "you may not list resourceclaims of all namespaces",
-                "leave out -A to be told what can be told without",
+                "leave out -A to see what is known without that right",
             ) from exc
     found, mine = [], []
     for namespace in dict.fromkeys(namespaces):
@@ -337,11 +342,15 @@ async def _claims(
             found += await read(ResourceClaim, where, namespace)
             mine.append(namespace)
         except Forbidden:
-            seen.notes.append(f"you may not list resourceclaims in namespace {namespace}; -n names others")
-    seen.namespaces = tuple(mine)
+            snapshot.notes.append(
+                f"you may not list resourceclaims in namespace {namespace}; -n names others"
+            )
+    snapshot.namespaces = tuple(mine)
     if mine:
-        seen.objects[ResourceClaim] = found
-        seen.notes.append(f"you may list resourceclaims only in {seen.whose()}, not in all; -n names others")
+        snapshot.objects[ResourceClaim] = found
+        snapshot.notes.append(
+            f"you may list resourceclaims only in {snapshot.whose()}, not in all; -n names others"
+        )
 
 
 async def _all(client: Client, kind: type[S], where: ResourcePath, namespace: str) -> list[S]:
@@ -352,12 +361,12 @@ async def _all(client: Client, kind: type[S], where: ResourcePath, namespace: st
     collection = Collection(client, where, Typed(kind))
     try:
         return (await collection.list(namespace, limit=_PAGE)).items
-    except Expired:  # changes came faster than pages
+    except Expired:  # changes came faster than pages could be read
         return (await collection.list(namespace, limit=0)).items
 
 
 def place(kind: type[ApiStruct], served: Discovery) -> ResourcePath | None:
-    """Where a server has a kind, in a version that reads like ours."""
+    """The place where a server has a kind, in a version that our type can read."""
     from allotment.client.form import resource_of
     from allotment.client.places import PLACES
 

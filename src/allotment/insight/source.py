@@ -1,4 +1,4 @@
-"""Where whoever looks at a cluster gets it from: a server, with the caller's own rights, or saved manifests."""
+"""Where a command reads the cluster: from a server, with the caller's own rights, or from saved manifests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class ClusterSource:
-    """What the options say."""
+    """The values of the options."""
 
     namespaces: tuple[str, ...] = ()
     all_namespaces: bool = False  # all claims or no answer
@@ -17,5 +17,5 @@ class ClusterSource:
     offline: tuple[str, ...] = ()
 
     def wants(self, namespace: str) -> bool:
-        """Whether things of a namespace are of interest; those without any always are."""
+        """Whether the user wants to see objects of a namespace; objects without a namespace always count."""
         return not namespace or not self.namespaces or namespace in self.namespaces

@@ -1,4 +1,4 @@
-"""Usage for programs: the same facts as for people, in the words of the Kubernetes API."""
+"""Usage for programs: the same facts as for people, in the terms of the Kubernetes API."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Document = dict[str, Any]
 
 
 def pool_document(pool: PoolUsage, *, devices: bool) -> Document:
-    """``hidden`` is how many devices claims hold that the caller may not see; null: nobody knows."""
+    """``hidden`` is how many devices are held by claims that the caller may not see; null: unknown."""
     document: Document = {
         "driver": pool.driver,
         "pool": pool.pool_name,
@@ -64,7 +64,7 @@ def node_pool_document(pool: PoolOnNode) -> Document:
 
 
 def partly_free_document(pool: PoolUsage | PoolOnNode) -> Document:
-    """``capacity`` is that of devices which claims share; it is not known where devices are not seen."""
+    """``capacity`` is that of devices which claims share; it is unknown if the caller does not see devices."""
     if pool.summary.partially_allocated and not pool.devices:
         return {"devices": pool.summary.partially_allocated, "capacity": None}
     found = partly_free(pool.devices)
@@ -80,7 +80,7 @@ def pool_id_document(id: PoolID) -> Document:
 
 
 def summary_document(summary: Summary, hidden: int | None) -> Document:
-    """What is not known is null. ``allocated`` then counts what is known to be."""
+    """What is unknown is null. ``allocated`` then counts the known allocations."""
     known = hidden is not None
     return {
         "total": summary.total,

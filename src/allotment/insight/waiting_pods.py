@@ -1,10 +1,10 @@
-"""Pods that have no node yet, and of each in one sentence why: what ``allot explain`` says first, for many.
+"""Pods without a node, each with one sentence that says why: the first sentence of ``allot explain``, for many pods.
 
-One scheduler's picture of the cluster is kept up as things change, and asked pod by pod (``scheduler.inquiry``). That takes
-milliseconds on a large cluster, so answers are kept until something changed, and those that are oldest are renewed first, as
-long as there is time. Until a pod's turn has come, what its own condition says stands in.
+One scheduler's view of the cluster is kept up to date, and answers for one pod after the other (``scheduler.inquiry``). An
+answer takes milliseconds on a large cluster, so answers are kept until something changes, and then the oldest are renewed
+first, while there is time. Until a pod's turn has come, the message of its own condition stands in.
 
-A pod of a gang is judged as by itself.
+A pod of a gang is judged alone.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
     from allotment.insight.snapshot import Snapshot
     from allotment.insight.usage_document import Document
 
-_UNASKED = "nobody has tried to place it yet"
+_UNASKED = "no scheduler has tried to place it yet"
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingPod:
-    """``state`` is None where only the pod's own condition is known."""
+    """``state`` is None if only the pod's own condition is known."""
 
     namespace: str
     name: str
@@ -65,38 +65,41 @@ class WaitingPod:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    epoch: int  # of the cluster when it was given
+    epoch: int  # of the cluster when the answer was given
     state: Outlook
     reason: str
 
 
 class WaitingPods:
-    """See the module. ``seen`` is the caller's, and shows each change before ``change`` is told of it. ``only`` names the
-    namespaces whose pods are of interest; none: all."""
+    """The waiting pods of a cluster with their reasons. ``snapshot`` is the caller's; it must show each change before
+    ``change`` is called for it. ``only`` names the namespaces whose pods matter; empty: all."""
 
-    def __init__(self, seen: Snapshot, only: Sequence[str] = ()) -> None:
-        self._seen = seen
+    def __init__(self, snapshot: Snapshot, only: Sequence[str] = ()) -> None:
+        self._seen = snapshot
         self._only = frozenset(only)
         self._cluster = Cluster()
-        # by scheduler, and whether groups are looked at
+        # by scheduler, and whether groups are considered
         self._inquiries: dict[tuple[str, bool], Inquiry] = {}
         self._answers: dict[str, _Answer] = {}  # by pod
         self._epoch = 0
         self.behind = False  # some answers are older than the last change
-        self._held = -1  # the epoch in which hidden claims were looked at
-        self._able = seen.sees(ResourceSlice) and DeviceClass not in seen.denied
+        self._held = -1  # the epoch in which hidden claims were considered
+        self._able = snapshot.sees(ResourceSlice) and DeviceClass not in snapshot.denied
         if self._able:
-            for obj in [*objects_of(dataclasses.replace(seen, notes=[])), *map(identified, seen.some(Pod))]:
+            for obj in [
+                *objects_of(dataclasses.replace(snapshot, notes=[])),
+                *map(identified, snapshot.some(Pod)),
+            ]:
                 self._cluster.change(None, obj)
 
     def change(self, old: ApiStruct | None, new: ApiStruct | None) -> None:
-        """Takes in an object that appeared, changed or went."""
+        """Takes in an object that appeared, changed or disappeared."""
         self._epoch += 1
         if self._able:
             self._cluster.change(*(plenty(each) if isinstance(each, Node) else each for each in (old, new)))
 
     def told(self, now: datetime, go_on: Callable[[], bool], wanted: Sequence[str] = ()) -> list[WaitingPod]:
-        """All that wait, those that have waited longest first. Answers for the ``wanted`` ones are renewed before others'."""
+        """All waiting pods, those that have waited longest first. Answers for the ``wanted`` ones are renewed before others'."""
         pods = {
             "/".join(name_of(pod.metadata)): identified(pod)
             for pod in self._seen.some(Pod)
@@ -129,28 +132,28 @@ class WaitingPods:
         return WaitingPod(*name_of(pod.metadata), since, answer.state, answer.reason)
 
     def _ask(self, key: str, pod: Pod, now: datetime) -> tuple[Outlook, str]:
-        """As ``explain`` has it, without what would help."""
-        seen = dataclasses.replace(self._seen, notes=[])  # what is noted is about one pod
+        """The answer of ``explain``, without what would help."""
+        snapshot = dataclasses.replace(self._seen, notes=[])  # notes are about a single pod
         namespace = name_of(pod.metadata)[0]
-        if pod.spec.resource_claims and not seen.knows(ResourceClaim, namespace):
+        if pod.spec.resource_claims and not snapshot.knows(ResourceClaim, namespace):
             return Outlook.WAITS, condition_of(
                 pod
             ) or f"you may not list resourceclaims in namespace {namespace}"
         self._hold_hidden()
-        judged = pod if seen.sees(Node) else regardless_of_nodes(pod, seen)
-        inquiry = self._inquiry(pod, sees_group(pod, seen))
-        made = from_templates(pod, seen) if inquiry.obstacles.unmade(pod) is None else []
+        judged = pod if snapshot.sees(Node) else regardless_of_nodes(pod, snapshot)
+        inquiry = self._inquiry(pod, sees_group(pod, snapshot))
+        made = from_templates(pod, snapshot) if inquiry.obstacles.unmade(pod) is None else []
         with self._supposing(pod, judged, made):
             finding = inquiry.about(key, now.timestamp())
         if finding.refusal is not None:
             return (Outlook.NOWHERE if finding.asked else Outlook.WAITS), finding.refusal.words
-        if seen.namespaces is None and not hides_volumes(pod, seen):
+        if snapshot.namespaces is None and not hides_volumes(pod, snapshot):
             return Outlook.FITS, f"fits on node {finding.node}; nothing stands in its way"
-        return Outlook.MAY_FIT, f"fits on node {finding.node} as far as you can see"
+        return Outlook.MAY_FIT, f"fits on node {finding.node} according to what you may see"
 
     @contextmanager
     def _supposing(self, pod: Pod, judged: Pod, made: Sequence[ResourceClaim]) -> Iterator[None]:
-        """With claims that are still to be made, and a pod of which a part is not looked at."""
+        """Adds the claims that still have to be created, and removes the parts of the pod that are not considered."""
         changes: list[tuple[ApiStruct | None, ApiStruct | None]] = [(None, claim) for claim in made]
         changes += [(pod, judged)] if judged is not pod else []
         for old, new in changes:
@@ -180,7 +183,7 @@ class WaitingPods:
 
 
 def waits(pod: Pod) -> bool:
-    """Whether a pod is still to be placed."""
+    """Whether a pod still has to be placed."""
     begun = pod.spec.node_name or pod.status.phase not in (None, "", "Pending")
     return not begun and pod.metadata.deletion_timestamp is None
 

@@ -1,4 +1,4 @@
-"""The cluster as it would be without some pods: what they take of nodes, and the claims that only they use, are free."""
+"""The cluster as it would be without some pods. Their share of the nodes, and the claims that only they use, are free."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 class Absence:
-    """Pods that are away, each of which can be brought back. Made by :func:`without`, which brings all of them back.
+    """Pods that are removed on trial; each can be brought back. :func:`without` makes it, and brings all of them back at the end.
 
-    Claims in ``kept`` stay allocated whoever goes: those who ask use them too, and Reserve would have the ledger hold them again in the
-    middle of a trial.
+    Claims in ``kept`` stay allocated whichever pods are removed: the pods on trial use them too, and Reserve would make the
+    ledger hold them again in the middle of a trial.
     """
 
     def __init__(self, cluster: Cluster, kept: frozenset[str]) -> None:
@@ -28,11 +28,11 @@ class Absence:
 
     @property
     def keys(self) -> frozenset[str]:
-        """Who is away."""
+        """The keys of the removed pods."""
         return frozenset(self._away)
 
     def take(self, pod: PodInfo) -> None:
-        """Takes a pod off its node, and with it the claims that nobody else uses."""
+        """Removes a pod from its node, and releases the claims that no other pod uses."""
         node = self._cluster.nodes[pod.node]
         self._away[pod.key] = (pod, node.extra.get(pod.key))
         node.remove(pod.key)
@@ -42,7 +42,7 @@ class Absence:
                 self._cluster.fleet.ledger.release(claim)
 
     def bring(self, key: str) -> None:
-        """Brings a pod back, and with it its claims."""
+        """Brings a pod and its claims back."""
         pod, extra = self._away.pop(key)
         node = self._cluster.node(pod.node)
         node.add(pod, extra)
@@ -59,7 +59,7 @@ class Absence:
 
 @contextmanager
 def without(cluster: Cluster, pods: Iterable[PodInfo], asking: Iterable[PodInfo] = ()) -> Iterator[Absence]:
-    """``with without(cluster, pods, asking) as absence: …`` asks what would be if they were not there; ``asking`` are those who
+    """``with without(cluster, pods, asking) as absence: …`` shows the cluster without these pods. ``asking`` are the pods that
     are reserved on trial meanwhile."""
     absence = Absence(cluster, frozenset(claim for pod in asking for claim in pod.claims))
     try:
@@ -80,6 +80,7 @@ def claims_of(cluster: Cluster, pod: PodInfo) -> list[str]:
 
 
 def freed_by(cluster: Cluster, pod: PodInfo, away: Iterable[str]) -> list[str]:
-    """The claims that are free once a pod goes too, besides those that are away already: shared ones only if all users are."""
+    """The claims that become free if this pod is removed besides those in ``away``. A shared claim needs all its users
+    removed."""
     gone = {pod.uid, *(cluster.pods[key].uid for key in away if key in cluster.pods)}
     return [key for key in claims_of(cluster, pod) if gone >= cluster.claims.reserved(key).keys()]

@@ -1,8 +1,8 @@
 """Everything the scheduler knows: nodes and what is on them, devices and who holds them, pods, groups, budgets.
 
-What the server shows comes in through ``change``; decisions that are not written yet lie over it: pods that are *assumed* to be
-on a node, and claims in flight (``claims``). An assumed pod stays so until the server shows it bound, or the decision is
-taken back.
+Objects from the server come in through ``change``. Decisions that are not written yet lie over them: pods that are *assumed* on a
+node, and claims in flight (``claims``). A pod stays assumed until the server shows it bound or the scheduler takes the decision
+back.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from allotment.allocator.taint import tainted
 from allotment.api import semantic
 from allotment.api.batch import PodDisruptionBudget, PodGroup, PriorityClass, Queue, VolcanoPodGroup
 from allotment.api.core import Namespace, Node, Pod, ResourceQuota
-from allotment.api.meta import ApiStruct
+from allotment.api.meta import ApiStruct, key_of
 from allotment.api.resource import (
     DeviceClass,
     DeviceTaintRule,
@@ -25,6 +25,7 @@ from allotment.api.resource import (
     ResourceClaimTemplate,
     ResourceSlice,
 )
+from allotment.api.storage import KINDS as STORAGE
 from allotment.scheduler.change_log import ChangeLog
 from allotment.scheduler.devices.claims import Claims
 from allotment.scheduler.devices.node_allocatable import costs_told
@@ -42,11 +43,11 @@ if TYPE_CHECKING:
 
 Template = ResourceClaimTemplate | semantic.ResourceClaimTemplate
 DEVICE_CLASS_RESOURCE = "deviceclass.resource.kubernetes.io/"
-"""The prefix of the resource name by which every class can be asked for as an extended resource."""
+"""The prefix of the resource name under which pods can request any class as an extended resource."""
 
 
 class Cluster:
-    """See the module."""
+    """The scheduler's view of the cluster: the objects that the server shows, and its own decisions over them."""
 
     def __init__(self, features: Features = ALL) -> None:
         self.fleet = Fleet(features=features)
@@ -56,27 +57,27 @@ class Cluster:
         self.claims = Claims(self.fleet.ledger, self.semantic.holdings)
         self.storage = storage.Storage()
         self.nodes: dict[str, NodeInfo] = {}
-        self.known = 0  # how many of the nodes have an object
+        self.known = 0  # the number of nodes that have an object
         self.pods: dict[str, PodInfo] = {}  # those that are not finished
-        self.priorities: dict[int, int] = {}  # priority → how many of the pods have it
+        self.priorities: dict[int, int] = {}  # priority → number of pods
         self.assumed: dict[str, str] = {}  # pod → node
         self.members: dict[str, dict[str, PodInfo]] = {}  # group → its pods
         # group → those of its pods that ended, with their phase
         self.finished: dict[str, dict[str, str]] = {}
         self.users: dict[str, set[str]] = {}  # claim → pods that name it, in their spec or status
         self.classes: dict[str, DeviceClass] = {}
-        self.epoch = 0  # changes when verdicts that are kept are void: by classes, sizes of devices
-        self.supply = 0  # changes when what there is does: nodes' amounts, devices, classes
+        self.epoch = 0  # changes when remembered verdicts become void: by classes or device sizes
+        self.supply = 0  # changes when the supply does: amounts of nodes, devices, classes
         self.extended: dict[str, str] = {}  # extended resource → class
         self.namespaces: dict[str, dict[str, str]] = {}  # name → labels
         self.ending: set[str] = set()  # namespaces that are being deleted
         # namespace/name, Volcano's with the prefix "volcano:"
         self.groups: dict[str, PodGroup | VolcanoPodGroup] = {}
-        self.regrouped = 0  # changes when groups do, and so what queues their pods count for
+        self.regrouped = 0  # changes when groups do, and with them the queues that their pods count for
         self.queues: dict[str, Queue] = {}
         self.queue_tree = QueueTree(self.queues)
         self.budgets: dict[str, PodDisruptionBudget] = {}
-        # what schedulers do not follow, and those who foresee what becomes of pods do (``obstacles``)
+        # kinds that schedulers do not follow, but simulations and explanations do (``obstacles``)
         self.templates: dict[str, Template] = {}
         self.quotas: dict[str, dict[str, ResourceQuota]] = {}  # by namespace and name
         self.priority_classes: dict[str, PriorityClass] = {}
@@ -105,11 +106,11 @@ class Cluster:
             semantic.ResourceClass: self._semantic,
             semantic.ResourceClassParameters: self._semantic,
             semantic.ResourceClaimParameters: self._semantic,
-            **dict.fromkeys(storage.KINDS, self.storage.change),
+            **dict.fromkeys(STORAGE, self.storage.change),
         }
 
     def change(self, old: ApiStruct | None, new: ApiStruct | None) -> None:
-        """Takes in an object that appeared, changed or went. Kinds that nobody here reads are ignored."""
+        """Takes an object that appeared, changed or was deleted. It ignores kinds that the scheduler does not read."""
         shown = new if new is not None else old
         if shown is not None and (handler := self._handlers.get(type(shown))) is not None:
             handler(old, new)
@@ -138,10 +139,10 @@ class Cluster:
         self.log.note(name)
 
     def _pod(self, old: Pod | None, new: Pod | None) -> None:
-        self.change_pod(_key(new if new is not None else old), old, new)
+        self.change_pod(key_of(new if new is not None else old), old, new)
 
     def change_pod(self, key: str, old: Pod | None, new: Pod | None) -> PodInfo | None:
-        """As ``change``, for the pod by this key; returns it as it is now, None if it is gone or has finished."""
+        """Like ``change``, for the pod with this key. Returns the pod as it is now; None if it is gone or has finished."""
         before = self.pods.get(key)
         if old is not None and self.finished:
             self._forget_end(key, old)
@@ -245,7 +246,7 @@ class Cluster:
                 del self.members[group]
 
     def assume(self, pod: PodInfo, node: str, extra: Amounts | None = None) -> None:
-        """A pod was decided to go to a node. ``extra`` is what its devices cost there besides."""
+        """Records the decision to place a pod on a node. ``extra`` is what its devices cost there in addition."""
         assert not pod.node, f"{pod!r} is there already"
         pod.node = node
         self.assumed[pod.key] = node
@@ -254,12 +255,12 @@ class Cluster:
         self._note_nominated(pod)
 
     def _note_nominated(self, pod: PodInfo) -> None:
-        """A pod that is placed keeps no other node."""
+        """Marks the pod's nominated node as changed: a placed pod keeps no other node."""
         if pod.key in self.nominated:
             self.log.note(self.nominated[pod.key])
 
     def forget(self, pod: PodInfo) -> None:
-        """The decision is taken back, unless the server has shown meanwhile that it stands."""
+        """Takes the decision back, unless the server has shown the pod bound meanwhile."""
         if self.assumed.pop(pod.key, None) is None:
             return
         current = self.pods.get(pod.key, pod)
@@ -268,7 +269,7 @@ class Cluster:
         self._note_nominated(current)
 
     def nominate(self, pod: str, node: str) -> None:
-        """A pod waits for room on a node; ``""``: no longer."""
+        """Records that a pod waits for room on a node; ``""`` means that it no longer does."""
         before = self.nominated.pop(pod, "")
         if before == node == "":
             return
@@ -302,7 +303,7 @@ class Cluster:
         self.extended = {}
         classes = sorted(self.classes.values(), key=lambda each: each.metadata.name, reverse=True)
         classes.sort(key=lambda each: each.metadata.creation_timestamp or "")
-        for each in classes:  # of several for one resource the newest serves it, then the first by name
+        for each in classes:  # the newest class of a resource serves it, then the first by name
             self.extended[DEVICE_CLASS_RESOURCE + each.metadata.name] = each.metadata.name
             if each.spec.extended_resource_name:
                 self.extended[each.spec.extended_resource_name] = each.metadata.name
@@ -320,7 +321,7 @@ class Cluster:
             self.fleet.set_slice(self._tainted(new))
 
     def measure_by(self, sizes: Sizes) -> None:
-        """Scores devices by sizes that were the largest before, as if larger ones had never come."""
+        """Scores devices by these earlier largest sizes, as if no larger devices had appeared."""
         if self.sizes.largest is not sizes:
             self.sizes.largest = sizes
             self.epoch += 1
@@ -378,7 +379,7 @@ class Cluster:
             del self.quotas[meta.namespace]
 
     def validate(self) -> None:
-        """Re-derives sums, holdings and indexes. Raises AssertionError where they differ."""
+        """Re-derives sums, holdings and indexes from the objects. Raises AssertionError where they differ."""
         self.fleet.validate()
         self.claims.validate()
         self.storage.validate()
@@ -426,7 +427,7 @@ def _volume_claims(pod: PodInfo | None) -> frozenset[str]:
 
 
 def _other_for_devices(old: Node, new: Node) -> bool:
-    """Whether a node changed in what devices' node selectors and features can tell."""
+    """Whether a node changed in what the devices' node selectors and features read."""
     return (
         old.metadata.labels != new.metadata.labels
         or old.status.declared_features != new.status.declared_features
@@ -434,7 +435,7 @@ def _other_for_devices(old: Node, new: Node) -> bool:
 
 
 def _other_for_neighbours(old: Pod, new: Pod) -> bool:
-    """Whether a pod on a node changed in what others' rules about neighbours can tell."""
+    """Whether a pod on a node changed in what other pods' affinity and spreading rules read."""
     before, now = old.metadata, new.metadata
     return before.labels != now.labels or (before.deletion_timestamp is None) != (
         now.deletion_timestamp is None
@@ -450,13 +451,8 @@ def _may_taint(selector: DeviceTaintSelector | None, slice: ResourceSlice) -> bo
     )
 
 
-def _key(obj: Any) -> str:
-    meta = obj.metadata
-    return f"{meta.namespace}/{meta.name}" if meta.namespace else str(meta.name)
-
-
 def _keep(objects: dict[str, Any], old: Any, new: Any, prefix: str = "") -> None:
-    key = prefix + _key(new if new is not None else old)
+    key = prefix + key_of(new if new is not None else old)
     if new is None:
         objects.pop(key, None)
     else:

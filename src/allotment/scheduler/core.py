@@ -1,11 +1,15 @@
 """The scheduler as a machine: events in, instructions out. No clock, no I/O, no randomness.
 
-``handle`` takes one event and returns what is to be done; the same events in the same order give the same instructions, so a
-recorded log can be replayed. The driver gives leave to decide by ``Turn`` events, a bounded number of pods at a time.
+``handle`` takes one event and returns instructions. The same events in the same order give the same instructions, so a recorded
+log can be replayed. The driver allows decisions by ``Turn`` events, for a bounded number of pods at a time.
 
-The way of a pod: it appears → PreEnqueue (``gate``) → queue → a turn: placed in memory (``placement``) → its steps are written and
-it is bound (``binding_stage``) → the server shows it bound. Whatever fails on the way leads back to the queue, with a reason. Pods of a
-gang go the same way together (``gang_lifecycle``). What is sent and said on the way leaves by the ``outbox``.
+The path of a pod: it appears → it enters the queue, if its gate admits it (PreEnqueue) → a turn places it in memory
+(``placement``) → its steps are written and it is bound (``binding_stage``) → the server shows it bound. Any failure on the way
+leads back to the queue, with a reason. Pods of a gang take the same path together (``gang_lifecycle``). All writes and messages
+leave through the ``outbox``.
+
+The core calls its parts, and no part calls the core: bindings and gangs return outcomes, which the core applies. Only the core
+moves the ``Clock`` that all parts read.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from allotment.allocator.effort import Paused
+from allotment.allocator.phrases import gave_up
 from allotment.api.batch import PodGroup, VolcanoPodGroup
 from allotment.api.batch import Queue as VolcanoQueue
 from allotment.api.claim_marks import EXTENDED
@@ -23,10 +28,18 @@ from allotment.api.codec import to_builtins
 from allotment.api.core import Pod
 from allotment.api.resource import ResourceClaim
 from allotment.api.storage import PersistentVolume, PersistentVolumeClaim
-from allotment.scheduler.binding.binding_stage import BindingsUnderWay
+from allotment.scheduler.binding.binding_stage import (
+    BindingGivenUp,
+    BindingsUnderWay,
+    Outcomes,
+    PartyBroken,
+    PodBound,
+    PodReleased,
+)
 from allotment.scheduler.binding.pod_binding import Binding, Party
 from allotment.scheduler.binding.stale_reservations import ReservationState, Stale, StaleReservations
 from allotment.scheduler.binding.step import BindVolume, MakeClaim, SelectNode, WriteClaim
+from allotment.scheduler.clock import Clock
 from allotment.scheduler.cluster import Cluster
 from allotment.scheduler.config.configuration import MAKING_ROOM
 from allotment.scheduler.devices.disputes import Disputes
@@ -35,15 +48,15 @@ from allotment.scheduler.devices.removed_claims import RemovedClaims
 from allotment.scheduler.diagnosis import NoNode
 from allotment.scheduler.event import Changed, Done, Event, Failed, Tick, Turn
 from allotment.scheduler.framework import Protected, Release, Room, Status, StatusCode
-from allotment.scheduler.gangs.gang_lifecycle import GANG_PREFIX, Gangs
+from allotment.scheduler.gangs.gang_lifecycle import GANG_PREFIX, GangPlaced, Gangs
 from allotment.scheduler.gangs.group_status import GangHindrance, GroupStatuses
 from allotment.scheduler.gangs.queue_status import QueueStatuses
 from allotment.scheduler.gangs.session import Session
 from allotment.scheduler.gangs.session_actions import SessionActions
 from allotment.scheduler.gangs.tenant_queues import Quota, unread
 from allotment.scheduler.gate import Gate
-from allotment.scheduler.instruction import DeleteClaim, DeletePod, Instruction, PatchClaim, PatchPod
-from allotment.scheduler.outbox import Outbox
+from allotment.scheduler.instruction import DeleteClaim, Instruction, PatchClaim, PatchPod
+from allotment.scheduler.outbox import MAX_MESSAGE, Outbox
 from allotment.scheduler.placement import Attempt, Placement, Placer
 from allotment.scheduler.pod import PodInfo, group_key
 from allotment.scheduler.queue import ACTIVE, GATED, PARKED, QueueBackoff, QueueEntry, SchedulingQueue
@@ -55,18 +68,20 @@ if TYPE_CHECKING:
 
 REVISIT_EVERY = 10.0
 TURN_STEPS = 1_000
-"""How far a decision may go in one turn."""
-MOST_AGAIN = 32_000
-"""Besides, twice what it went over again the last time, but no more than this: trials have to be repeated, searches have not."""
+"""How many steps a decision may take in one turn."""
+MOST_REPEATED_STEPS = 32_000
+"""The turn allows twice the steps that the decision repeated last time on top, up to this number: trials must be repeated,
+searches need not be."""
 STEPS_A_MEMBER = 4
-"""And for each pod of a gang: it must do for placing all of them one by one."""
-MOST_STEPS = 1_000_000
-"""After so many in all, the decision is given up for now."""
+"""The turn allows so many more for each pod of a gang: enough to place all of them one by one."""
+MOST_DECISION_STEPS = 1_000_000
+"""After so many steps in all, the scheduler gives the decision up for now."""
 
 
 class Scheduler:
-    """See the module. ``profiles`` by schedulerName: pods that name another are not ours. Without ``gang_lifecycle`` the pods of a group
-    go on their own. ``making_room`` is what may be done for gangs of Volcano that do not fit."""
+    """The scheduler's state machine. ``profiles`` are keyed by schedulerName; pods that name another scheduler are not ours.
+    Without ``gangs``, the scheduler places the pods of a group one by one. ``making_room`` names the actions allowed for
+    Volcano gangs that do not fit."""
 
     def __init__(
         self,
@@ -77,38 +92,40 @@ class Scheduler:
         gangs: bool = True,
         making_room: frozenset[str] = MAKING_ROOM,
     ) -> None:
+        self.clock = Clock()
         self.cluster = cluster
         self.profiles = profiles
         self.placer = Placer(cluster, profiles)
         plugins = {plugin.name: plugin for profile in profiles.values() for plugin in profile.plugins}
-        self.queue = SchedulingQueue([*plugins.values(), Quota()], backoff)
+        gate = Gate(self.clock, cluster, profiles, gangs=gangs)
+        self.queue = SchedulingQueue(self.clock, [*plugins.values(), Quota()], gate, backoff)
         self.actions = SessionActions(cluster, self.placer, Session(cluster, self.placer), making_room)
-        self.outbox = Outbox()
-        self.bindings = BindingsUnderWay(cluster, self.outbox.send, self)
+        self.outbox = Outbox(self.clock)
+        self.bindings = BindingsUnderWay(self.clock, cluster, self.outbox.send)
         self.queue.turn = self.actions.queues.turn
-        self.statuses = GroupStatuses(cluster, self.outbox.send, self.actions.queues)
-        self.queue_statuses = QueueStatuses(cluster, self.outbox.send, self.actions.queues, on=gangs)
-        self._gate = Gate(cluster, profiles, self.queue, gangs=gangs)
+        self.statuses = GroupStatuses(self.clock, cluster, self.outbox.send, self.actions.queues)
+        self.queue_statuses = QueueStatuses(
+            self.clock, cluster, self.outbox.send, self.actions.queues, on=gangs
+        )
         self.gangs = Gangs(
+            self.clock,
             cluster,
             self.queue,
-            self._gate,
             self.bindings,
             self.actions,
             self.statuses,
             self.outbox,
-            self,
+            self.waits,
             on=gangs,
         )
         self._disputes = Disputes(cluster, self.waits)
-        self._stale = StaleReservations(cluster, self._standing)
-        self._removed = RemovedClaims(cluster)
-        self.now = 0.0
-        self.decided = 0  # how many attempts there were, or parts of such
-        self.paused = False  # the last one goes on in another turn
-        self.steps = 0  # how many all of them took
-        self.profile = ""  # by which the last one was
-        self.unbound: dict[str, int] = {}  # how many bindings failed, by profile
+        self._stale = StaleReservations(self.clock, cluster, self._standing)
+        self._removed = RemovedClaims(self.clock, cluster)
+        self.decided = 0  # the number of attempts, or parts of attempts
+        self.paused = False  # the last attempt continues in another turn
+        self.steps = 0  # the number of steps that all attempts took
+        self.profile = ""  # the profile of the last attempt
+        self.unbound: dict[str, int] = {}  # the number of failed bindings, by profile
         self._revisited = 0.0
         self._hear: dict[type[Event], Callable[[Any], None]] = {
             Changed: self._changed,
@@ -121,19 +138,22 @@ class Scheduler:
     # --- events ---
 
     def handle(self, event: Event) -> list[Instruction]:
-        """Takes in one event; returns what is to be done now."""
+        """Takes one event and returns the instructions that follow from it."""
         if not isinstance(event, Turn | Tick):
             self.actions.moment += 1
         self._hear[type(event)](event)
         return self.outbox.take()
 
     def _done(self, event: Done) -> None:
-        if not (self.bindings.done(event) or self.statuses.done(event) or self.queue_statuses.done(event)):
+        if self.bindings.wrote(event.id):
+            self._fold(self.bindings.done(event))
+        elif not (self.statuses.done(event) or self.queue_statuses.done(event)):
             self._outcome(event)
 
     def _failed(self, event: Failed) -> None:
-        ours = self.bindings.failed(event) or self.statuses.failed(event, self.now)
-        if not (ours or self.queue_statuses.failed(event)):
+        if self.bindings.wrote(event.id):
+            self._fold(self.bindings.failed(event))
+        elif not (self.statuses.failed(event) or self.queue_statuses.failed(event)):
             self._outcome(event)
 
     def next_time(self) -> float | None:
@@ -143,7 +163,6 @@ class Scheduler:
             self.bindings,
             self.statuses,
             self.queue_statuses,
-            self._gate,
             self.outbox,
             self._stale,
             self._removed,
@@ -152,18 +171,18 @@ class Scheduler:
         return min((time for time in times if time is not None), default=None)
 
     def _tick(self, event: Tick) -> None:
-        self.now = self.bindings.now = self.outbox.now = max(self.now, event.now)
-        self.bindings.tick()
+        self.clock.advance(event.now)
+        self._fold(self.bindings.tick())
         self.outbox.tick()
         self._give_back_removed()
-        for pod, words in self._removed.unwarned(self.now):
+        for pod, words in self._removed.unwarned():
             self.outbox.tell(pod, REMOVED, words, warning=True)
-        for draft in self._removed.writes(self.now):
+        for draft in self._removed.writes():
             self.outbox.send(draft)
-        if self.now - self._revisited >= REVISIT_EVERY:
-            self._revisited = self.now
-            self.queue.revisit(self.now)
-        for key, status in self._gate.overdue(self.now):
+        if self.clock.now - self._revisited >= REVISIT_EVERY:
+            self._revisited = self.clock.now
+            self.queue.revisit()
+        for key, status in self.queue.overdue():
             if key.startswith(GANG_PREFIX):
                 verdict = GangHindrance(status.words, incomplete=True)
                 self.statuses.refused(key.removeprefix(GANG_PREFIX), verdict)
@@ -200,10 +219,10 @@ class Scheduler:
             self._wake(claim, None)
 
     def _volume_changed(self, shown: PersistentVolume | PersistentVolumeClaim) -> None:
-        self.bindings.claim_changed(followed(shown))
+        self._fold(self.bindings.claim_changed(followed(shown)))
         claim = shown.spec.claim_ref if isinstance(shown, PersistentVolume) else None
-        if claim is not None:  # who waits for a volume that is made for a claim knows the claim alone
-            self.bindings.claim_changed(f"{CLAIM}{claim.namespace}/{claim.name}")
+        if claim is not None:  # a pod that waits for a volume of a claim names only the claim
+            self._fold(self.bindings.claim_changed(f"{CLAIM}{claim.namespace}/{claim.name}"))
 
     def _say_unread(self, old: VolcanoQueue | None, queue: VolcanoQueue) -> None:
         words = unread(queue)
@@ -214,13 +233,13 @@ class Scheduler:
         if new is not None and self._removed:
             self._removed.returns(new)
         key = self.cluster.claims.change(old, new)
-        self._removed.changed(old, new, self.now)
-        self.bindings.claim_changed(key)
-        self._stale.claim_changed(key, self.now)
+        self._removed.changed(old, new)
+        self._fold(self.bindings.claim_changed(key))
+        self._stale.claim_changed(key)
         if old is None:
-            self._gate.claim_came(self.now)
+            self.queue.gate.came(ResourceClaim)
         if (old is None or old.status.allocation is None) != (new is None or new.status.allocation is None):
-            # By this, they ask for something else than they did.
+            # The change makes these pods ask for something else than before.
             for pod in sorted(self.cluster.users.get(key, ())):
                 entry = self.queue.get(pod)
                 if entry is not None and entry.place == PARKED:
@@ -236,10 +255,10 @@ class Scheduler:
             if info is None:
                 self._pod_gone(key, "", new)
             else:
-                self._wake(None, new)  # others: whether this one can be tried is found out next
+                self._wake(None, new)  # wakes other pods; the next line checks whether this one can be tried
                 self._pod_shown(info)
                 for claim in cluster.used_by(info) if not info.node else ():
-                    self._stale.claim_changed(claim, self.now)
+                    self._stale.claim_changed(claim)
             return
         was_at, was_kept = cluster.assumed.get(key, ""), cluster.nominated.get(key, "")
         info, group = cluster.change_pod(key, old, new), group_key(old)
@@ -250,20 +269,20 @@ class Scheduler:
         else:
             self._pod_shown(info)
         if self.queue.concerns(old, cluster):
-            shown = new if info is not None else None  # to the queue, one that finished is gone
+            shown = new if info is not None else None  # for the queue, a finished pod is gone
             self._wake(_placed(old, was_at, was_kept), shown)
             if was_at and shown is not None and shown.spec.node_name and not old.spec.node_name:
-                self._wake(old, shown)  # what we assumed woke nobody; now it has come
+                self._wake(old, shown)  # the assumption woke no pod; the real change does
 
     def _pod_gone(self, key: str, group: str, ended: Pod | None) -> None:
         """A pod of a group, or of none, was deleted or has ended."""
         if ended is not None and (now := group_key(ended)):
             self._stir(now)
         self.queue.forgive(key)
-        self._gate.drop(key)
-        self.bindings.pod_gone(key)
+        self.queue.remove(key)
+        self._fold(self.bindings.pod_gone(key))
         if group:
-            self.gangs.lost(group, "another member is gone")
+            self._reconsider(group, "another member is gone")
         self.statuses.stir()
 
     def _pod_shown(self, info: PodInfo) -> None:
@@ -272,34 +291,34 @@ class Scheduler:
         if info.group:
             self._stir(info.group)
         if node:
-            self._gate.drop(key)
-            self.bindings.pod_bound(key, node)
+            self.queue.remove(key)
+            self._fold(self.bindings.pod_bound(key, node))
         elif key in self.bindings:
-            self.bindings.pod_changed(info)
+            self._fold(self.bindings.pod_changed(info))
         elif self.waits(info):
             self._queue(info)
-        else:  # also if the server took the binding, and what it shows yet is older than that
-            self._gate.drop(key)
+        else:  # also if the server accepted the binding and this object is still an older one
+            self.queue.remove(key)
 
     def _stir(self, group: str) -> None:
-        """Something about a member of a group is new."""
+        """Something about a member of a group changed."""
         self.gangs.stir(group)
         self.queue_statuses.stir()
 
     # --- the queue ---
 
     def _queue(self, pod: PodInfo) -> None:
-        """Queues a pod, or what is new about it; a member of a gang with its gang."""
+        """Queues a pod or updates its entry. A member of a gang is queued with its gang."""
         group = pod.group
         if group and self.gangs.get(group) is not None:
-            self._gate.drop(pod.key)
+            self.queue.remove(pod.key)
             self.gangs.stir(group)
             return
         entry = self.queue.get(pod.key)
         if entry is None:
-            status = self._gate.admit(pod)
+            status = self.queue.gate.admit(pod)
             gate = "" if status.ok else status.plugin
-            entry = self.queue.add(pod.key, pod.priority, (pod,), self.now, gate=gate)
+            entry = self.queue.add(pod.key, pod.priority, (pod,), gate=gate)
         else:
             asks_anew = entry.pods[0].asks != pod.asks
             entry.pods = (pod,)
@@ -307,8 +326,8 @@ class Scheduler:
                 self.queue.activate(pod.key)
             elif entry.place != GATED:
                 return
-            status = self._gate.admit(pod)
-        self.gate(entry, status)
+            status = self.queue.gate.admit(pod)
+        self._admit(entry, status)
 
     def _group_changed(self, old: Any, new: Any) -> None:
         self.queue_statuses.stir()
@@ -317,59 +336,64 @@ class Scheduler:
                 self._queue(pod)
 
     def waits(self, pod: PodInfo) -> bool:
-        """Whether a pod is ours to place, and neither placed nor on its way."""
+        """Whether this scheduler must place the pod, and the pod is neither placed nor being bound."""
         ours = (pod.pod.spec.scheduler_name or "") in self.profiles
         return ours and not pod.node and not pod.leaving and pod.key not in self.bindings
 
-    def gate(self, entry: QueueEntry, status: Status) -> None:
-        """Lets an entry into the queue proper, or keeps it out; people are told if that lasts."""
+    def _admit(self, entry: QueueEntry, status: Status) -> None:
+        """Admits an entry to the queue proper or keeps it out. If it stays out for long, its condition says why."""
         if status.ok:
-            self._gate.open(entry)
+            self.queue.open(entry.key)
             return
         for pod in entry.pods:
-            self.nominate(pod, "")
-        self._gate.shut(entry, status, self.now)
+            self._nominate(pod, "")
+        self.queue.shut(entry.key, status)
 
     def _try_gate(self, entry: QueueEntry) -> None:
         if entry.key.startswith(GANG_PREFIX):
             self.gangs.stir(entry.key.removeprefix(GANG_PREFIX))
         else:
-            self.gate(entry, self._gate.admit(entry.pods[0]))
+            self._admit(entry, self.queue.gate.admit(entry.pods[0]))
 
     # --- deciding ---
 
     def _turn(self, event: Turn) -> None:
         pods = event.pods
-        self.gangs.gather()
-        self.statuses.update(self.now)
-        self.queue_statuses.update(self.now)
+        for gathered in self.gangs.gather():
+            for pod in gathered.shut_out:
+                self._nominate(pod, "")
+            self._admit(gathered.entry, gathered.status)
+        self.statuses.update()
+        self.queue_statuses.update()
         for claim in self._disputes.left_over():
             self._deallocate(claim)
-        for stale in self._stale.found(self.now):
+        for stale in self._stale.found():
             self._give_back(stale)
         last = self.steps + TURN_STEPS
         while pods > 0 and self.steps < last:
-            entry = self.queue.pop(self.now)
+            entry = self.queue.pop()
             if entry is None:
                 return
             pods -= len(entry.pods)
             self._decide(entry)
 
     def _decide(self, entry: QueueEntry) -> None:
-        """Decides about an entry, or goes on with that, as far as one turn allows."""
+        """Decides about an entry, or continues a paused decision, within the steps of one turn."""
         self.decided += 1
         self.profile = entry.pods[0].pod.spec.scheduler_name or ""
         effort = self.cluster.fleet.effort
-        effort.begin(TURN_STEPS + min(2 * entry.again, MOST_AGAIN) + STEPS_A_MEMBER * len(entry.pods))
+        effort.begin(
+            TURN_STEPS + min(2 * entry.again, MOST_REPEATED_STEPS) + STEPS_A_MEMBER * len(entry.pods)
+        )
         try:
             self._try(entry)
             self.paused = False
         except Paused:
             self.paused = True
-        steps, entry.again = effort.spent + 1, effort.spent - effort.searched
+        steps, entry.again = effort.spent + effort.beside + 1, effort.spent - effort.searched
         effort.begin()
         self.steps += steps
-        given_up = self.paused and entry.spent + steps > MOST_STEPS
+        given_up = self.paused and entry.spent + steps > MOST_DECISION_STEPS
         self.queue.charge(entry, steps, done=given_up or not self.paused)
         if given_up:
             self._give_up(entry)
@@ -377,9 +401,12 @@ class Scheduler:
             self.queue.pause(entry.key)
 
     def _give_up(self, entry: QueueEntry) -> None:
-        """The decision took more than anybody's may; after a rest it goes on with what is known by then."""
-        words = f"gave up after {MOST_STEPS} steps, before it was known whether the claims fit; this is tried again"
-        self.queue.park(entry.key, None, (), self.now)
+        """Ends a decision that exceeded the limit for all decisions. The entry rests, then is decided on the state of that
+        time."""
+        words = (
+            f"{gave_up(MOST_DECISION_STEPS)}, before it was known whether the claims fit; this is tried again"
+        )
+        self.queue.park(entry.key, None, ())
         for pod in entry.pods:
             self.outbox.say_unschedulable(pod, NoNode(words, frozenset()))
         if entry.key.startswith(GANG_PREFIX):
@@ -387,10 +414,10 @@ class Scheduler:
 
     def _try(self, entry: QueueEntry) -> None:
         if entry.key.startswith(GANG_PREFIX):
-            self.gangs.decide(entry)
+            self._try_gang(entry)
             return
         pod = entry.pods[0]
-        attempt = self.placer.begin(pod, self.now)
+        attempt = self.placer.begin(pod, self.clock.now)
         if isinstance(attempt, NoNode):
             self._refuse(entry, (pod.asks, pod.key), attempt)
             return
@@ -398,33 +425,51 @@ class Scheduler:
         if isinstance(placed, NoNode):
             self._refuse(entry, attempt.shape, placed, attempt)
             return
-        self._gate.drop(entry.key)
-        self.start([placed])
+        self.queue.remove(entry.key)
+        self._start([placed])
 
-    def start(self, placed: Sequence[Placement], party: Party | None = None) -> None:
-        """Has placed pods bound, those of a party together."""
+    def _try_gang(self, entry: QueueEntry) -> None:
+        decided = self.gangs.decide(entry)
+        if isinstance(decided, GangPlaced):
+            self._start(decided.placements, decided.party)
+            self.gangs.stir(decided.party.gang.key)
+            return
+        refusal, clearing = decided.refusal, decided.clearing
+        places = clearing.places if clearing is not None else {}
+        for victim in clearing.victims if clearing is not None else ():
+            why = f"preempted to make room for a gang of {len(places)} pods"
+            self.outbox.evict(victim, why, tuple(places))
+        for pod in decided.renominated:
+            self._nominate(pod, places.get(pod.key, ""))
+        self.queue.park(entry.key, entry.key, () if refusal.error else refusal.plugins)
+        self.statuses.refused(decided.group, GangHindrance(refusal.words[:MAX_MESSAGE], refusal.error))
+        for pod in entry.pods:
+            self.outbox.say_unschedulable(pod, refusal)
+
+    def _start(self, placed: Sequence[Placement], party: Party | None = None) -> None:
+        """Starts the bindings of placed pods; those of a party are bound together."""
         self.actions.moment += 1
-        self.bindings.start(
-            *[Binding(each.cycle.pod, each.cycle, each.node, each.steps, self.now, party) for each in placed]
-        )
+        now = self.clock.now
+        bindings = [Binding(each.cycle.pod, each.cycle, each.node, each.steps, now, party) for each in placed]
+        self._fold(self.bindings.start(*bindings))
 
     def _refuse(self, entry: QueueEntry, shape: Any, refusal: NoNode, attempt: Attempt | None = None) -> None:
         pod = entry.pods[0]
         if attempt is not None and not refusal.error:
             refusal = self._make_room(pod, attempt, refusal)
-        if attempt is not None and attempt.filters:  # to which namespace and labels make a difference
+        if attempt is not None and attempt.filters:  # these filters read the pod's namespace and labels
             shape = (shape, pod.namespace, frozenset(pod.pod.metadata.labels.items()))
-        if pod.key in self.cluster.nominated:  # others are turned away by what is kept for it
+        if pod.key in self.cluster.nominated:  # the kept room sets it apart from its shape
             shape = (shape, pod.key)
         blamed = () if refusal.error else refusal.plugins
-        self.queue.park(entry.key, shape, blamed, self.now, lasting=refusal.lasting)
+        self.queue.park(entry.key, shape, blamed, lasting=refusal.lasting)
         if refusal.passing:
-            self._gate.say_later(entry.key, Status(StatusCode.WAIT, "", refusal.words), self.now)
+            self.queue.gate.say_later(entry.key, Status(StatusCode.WAIT, "", refusal.words))
         else:
             self.outbox.say_unschedulable(pod, refusal)
 
     def _make_room(self, pod: PodInfo, attempt: Attempt, refusal: NoNode) -> NoNode:
-        """PostFilter: what can be done so that the pod fits later."""
+        """Runs PostFilter: tries to make room, so that the pod fits later."""
         if not attempt.profile.post_filter:
             return refusal
         rejections = self.placer.rejections(attempt)
@@ -441,19 +486,19 @@ class Scheduler:
             if isinstance(room, Protected):
                 words = f"{refusal.words}. {room.words}"
                 refusal = NoNode(words, refusal.plugins, resolvable=refusal.resolvable)
-        self.nominate(pod, "")
+        self._nominate(pod, "")
         if not refusal.resolvable:
             return refusal
         also = frozenset(
             plugin.name for plugin in attempt.profile.post_filter
-        )  # they may find room another time
+        )  # these plugins may find room later
         return NoNode(refusal.words, refusal.plugins | also)
 
     def _deallocate(self, key: str) -> None:
         claim = self.cluster.claims.objects[key]
         meta, status = claim.metadata, claim.status
         if EXTENDED in meta.annotations and status.allocation is None and not status.reserved_for:
-            # Only now: nothing would take its finalizer away while a pod that exists seems to use it.
+            # Delete it only now: while it is reserved for an existing pod, no controller would remove its finalizer.
             self.outbox.insist(lambda id: DeleteClaim(id, meta.namespace, meta.name, meta.uid))
             return
         patch = {"status": {"allocation": None, "reservedFor": None, "devices": None}}
@@ -464,7 +509,7 @@ class Scheduler:
         )
 
     def _give_back(self, stale: Stale) -> None:
-        """Removes reservations that nobody will use, and the allocation if no others are left."""
+        """Removes reservations that no pod will use, and the allocation if no other reservation is left."""
         meta, status = stale.claim.metadata, stale.claim.status
         if not status.reserved_for:
             self._deallocate(f"{meta.namespace}/{meta.name}")
@@ -478,7 +523,7 @@ class Scheduler:
         )
 
     def _standing(self, pod: PodInfo) -> ReservationState:
-        """Whether a pod that a claim is reserved for still counts on that."""
+        """Whether a pod still relies on a claim that is reserved for it."""
         ours = (pod.pod.spec.scheduler_name or "") in self.profiles
         if not ours or pod.pod.spec.node_name:
             return ReservationState.OTHER
@@ -489,12 +534,15 @@ class Scheduler:
         return ReservationState.BUSY if first_try and not pod.leaving else ReservationState.WAITS
 
     def _preempt(self, pod: PodInfo, room: Room) -> None:
-        self.nominate(pod, room.node)
+        self._nominate(pod, room.node)
         for victim in room.victims:
-            self.evict(victim, f"preempted to make room for a pod of priority {pod.priority}", (pod.key,))
+            self.outbox.evict(
+                victim, f"preempted to make room for a pod of priority {pod.priority}", (pod.key,)
+            )
 
-    def nominate(self, pod: PodInfo, node: str) -> None:
-        """Keeps room on a node for a pod; ``""``: on none. Who was kept from the one before may have it."""
+    def _nominate(self, pod: PodInfo, node: str) -> None:
+        """Keeps room on a node for a pod; ``""`` stands for no node. Room that was kept on another node becomes free for
+        others."""
         before = self.cluster.nominated.get(pod.key, "")
         if before == node:
             return
@@ -505,25 +553,34 @@ class Scheduler:
         if before:
             self._wake(_nominated(pod.pod, before), _nominated(pod.pod, None))
 
-    def evict(self, victim: PodInfo, why: str, nominees: tuple[str, ...] = ()) -> None:
-        self.outbox.insist(lambda id: DeletePod(id, victim.namespace, victim.name, victim.uid, why), nominees)
-        self.outbox.tell(victim, "Preempted", why, warning=True)
-
     def _outcome(self, event: Done | Failed) -> None:
-        """If what was to make room never will, none is kept any longer."""
+        """Stops keeping room for the pods whose evictions or releases failed for good."""
         for pod in filter(None, map(self.cluster.pods.get, self.outbox.outcome(event))):
-            self.nominate(pod, "")
+            self._nominate(pod, "")
 
     # --- how bindings end ---
 
-    def bound(self, binding: Binding) -> None:
+    def _fold(self, outcomes: Outcomes) -> None:
+        """Iterates over the outcomes of bindings and applies each before the next is computed."""
+        for outcome in outcomes:
+            match outcome:
+                case PodBound(binding):
+                    self._bound(binding)
+                case PodReleased(binding):
+                    self._unreserve(binding)
+                case BindingGivenUp(binding):
+                    self._given_up(binding)
+                case PartyBroken(party, bound):
+                    self.gangs.broken(party, bound)
+
+    def _bound(self, binding: Binding) -> None:
         self.queue.forgive(binding.pod.key)
         self.gangs.bound(binding)
         self.outbox.tell(
             binding.pod, "Scheduled", f"Successfully assigned {binding.pod.key} to {binding.node}"
         )
 
-    def unreserve(self, binding: Binding) -> None:
+    def _unreserve(self, binding: Binding) -> None:
         current = self.cluster.pods.get(binding.pod.key)
         binding.cycle.pod = current if current is not None and current.uid == binding.pod.uid else binding.pod
         self.placer.unreserve(binding.cycle, binding.node)
@@ -531,7 +588,8 @@ class Scheduler:
         self._wake_by_release(binding)
 
     def _wake_by_release(self, binding: Binding) -> None:
-        """What a pod gives back that was never bound, nobody else tells: its room on the node, and its devices."""
+        """Wakes pods that can use what an unbound pod releases: its room on the node and its devices. No event from the server
+        reports that."""
         pod = binding.pod.pod
         self._wake(replace(pod, spec=replace(pod.spec, node_name=binding.node)), None)
         for step in binding.steps:
@@ -541,7 +599,7 @@ class Scheduler:
             write = step.write if isinstance(step, MakeClaim) else step
             if isinstance(write, WriteClaim) and write.allocation is not None:
                 claim = self.cluster.claims.objects.get(write.claim)
-                shown = claim if claim is not None else ResourceClaim()  # gone before it was ever allocated
+                shown = claim if claim is not None else ResourceClaim()  # deleted before its allocation
                 self._wake(replace(shown, status=replace(shown.status, allocation=write.allocation)), claim)
 
     def _wake_by_volume(self, step: BindVolume | SelectNode) -> None:
@@ -558,32 +616,35 @@ class Scheduler:
             for entry in self.queue.wake(old, new, self.cluster):
                 self._try_gate(entry)
 
-    def given_up(self, binding: Binding) -> None:
+    def _given_up(self, binding: Binding) -> None:
         if group := binding.pod.group:
-            self.gangs.lost(group, binding.why)
+            self._reconsider(group, binding.why)
         pod = self.cluster.pods.get(binding.pod.key)
         if pod is None or not self.waits(pod):
             return
         self._queue(pod)
-        if pod.uid == binding.pod.uid:  # not another one by the same name, which has waited for this
+        if pod.uid == binding.pod.uid:  # not a new pod with the same name, which waited for this one to go
             self._rest(pod)
             profile = pod.pod.spec.scheduler_name or ""
             self.unbound[profile] = self.unbound.get(profile, 0) + 1
             words = f"binding to {binding.node} failed: {binding.why}"
             self.outbox.say_unschedulable(pod, NoNode(words, frozenset()))
 
-    def _rest(self, pod: PodInfo) -> None:
-        """A pod that could not be bound is tried again after a while, a longer one each time; so is its gang."""
-        group = pod.group
-        self.queue.failed(GANG_PREFIX + group if self.gangs.stirred(group) else pod.key, self.now)
+    def _reconsider(self, group: str, why: str) -> None:
+        """Checks a group again after a member lost its place or was deleted: the members being bound may be too few without
+        it."""
+        if (party := self.gangs.party(group)) is not None:
+            self._fold(self.bindings.reconsider(party, why))
 
-    def broken(self, party: Party, bound: Mapping[str, PodInfo]) -> None:
-        self.gangs.broken(party, bound)
+    def _rest(self, pod: PodInfo) -> None:
+        """Delays the next attempt for a pod that could not be bound, longer each time. The same holds for its gang."""
+        group = pod.group
+        self.queue.failed(GANG_PREFIX + group if self.gangs.stirred(group) else pod.key)
 
     # --- invariants ---
 
     def validate(self) -> None:
-        """Re-derives the whole state. Raises AssertionError where what is kept is not what the objects say."""
+        """Re-derives the whole state from the objects. Raises AssertionError where the kept state differs."""
         self.cluster.validate()
         self.queue.validate()
         self.bindings.validate()
@@ -604,8 +665,7 @@ class Scheduler:
 
 
 def _placed(pod: Pod, node: str, kept: str) -> Pod:
-    """A pod with the node that it was assumed to be on, and that which was kept for it: when it goes, that is what becomes
-    free."""
+    """The pod with its assumed node and its nominated node filled in, since both become free when it goes."""
     if node and not pod.spec.node_name:
         pod = replace(pod, spec=replace(pod.spec, node_name=node))
     return _nominated(pod, kept) if kept else pod

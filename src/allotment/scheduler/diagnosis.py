@@ -6,23 +6,19 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from allotment.allocator.phrases import counted, several
 from allotment.api.quantity import Quantity, QuantityError
 from allotment.scheduler.framework import Status, StatusCode
 
 MOST_REASONS = 8
 _NODES = frozenset(("NodeAffinity", "DynamicResources"))
 """The plugins that hear of new nodes, and of claims that are free to be had elsewhere."""
-_SHOWN = 3
-"""Values that are told of many."""
-_VALUE = re.compile(r"""(?<![\w.-])[0-9]+(?:\.[0-9]+)?(?:[kMGTPE]i?|m)?(?![\w.-])|(?<=\()[^()]*(?=\)$)""")
-"""An amount by itself, or what was read of a device, which ends a reason in brackets."""
-_SINGULAR = (
-    ("have ", "has "),
-    ("are ", "is "),
-    ("do not ", "does not "),
-    ("were ", "was "),
-    ("exceed ", "exceeds "),
+_VALUE = re.compile(
+    r"""(?<==)[\w.-]+(?=:No(?:Schedule|Execute)\b)"""
+    r"""|(?<![\w.-])[0-9]+(?:\.[0-9]+)?(?:[kMGTPE]i?|m)?(?![\w.-])"""
+    r"""|(?<=\()[^()]*(?=\)$)"""
 )
+"""The value of a taint, an amount by itself, or what was read of a device, which ends a reason in brackets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,16 +90,5 @@ def _span(values: list[str]) -> str:
     try:
         amounts = sorted(values, key=Quantity.parse)
     except QuantityError:
-        more = f"; {len(values) - _SHOWN} more" if len(values) > _SHOWN else ""
-        return "; ".join(values[:_SHOWN]) + more
+        return several(values)
     return f"{amounts[0]} to {amounts[-1]}"
-
-
-def counted(count: int, words: str) -> str:
-    """``1 has …``, ``2 have …``."""
-    if count == 1:
-        for plural, singular in _SINGULAR:
-            if words.startswith(plural):
-                words = singular + words.removeprefix(plural)
-                break
-    return f"{count} {words}"

@@ -1,9 +1,9 @@
 """The scheduler's only module with I/O: informers feed events to the core, its instructions become API calls.
 
-One loop: take in what happened, say what time it is, let the core decide about a few pods, hand its instructions to writers,
-and give the event loop a turn. Writers work side by side, so that the server can commit many writes at once; the core issues
-nothing that depends on an unfinished write. Nothing is decided before every informer has its first list: a device that looks
-free then is free as far as the server knew.
+The driver runs one loop: it passes events and the time to the core, lets the core decide about a few pods, hands the instructions
+to writers, and yields to the event loop. Writers work in parallel, so that the server can commit many writes at once; the core
+issues nothing that depends on an unfinished write. The core decides nothing before every informer has its first list, so a device
+that looks free was free on the server at that time.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from allotment.api.batch import VOLCANO
 from allotment.api.core import Namespace, Node, Pod
 from allotment.api.meta import ApiStruct
 from allotment.api.resource import DeviceClass, ResourceClaim, ResourceSlice
+from allotment.api.rights import READ
 from allotment.api.status import (
     AlreadyExists,
     Conflict,
@@ -28,6 +29,7 @@ from allotment.api.status import (
     StatusError,
 )
 from allotment.api.storage import PersistentVolume, PersistentVolumeClaim
+from allotment.api.timestamps import timestamp
 from allotment.client.client import Client, Collection, PatchType
 from allotment.client.discovery import Discovery, discover
 from allotment.client.form import ResourcePath, Typed, resource_of
@@ -35,7 +37,8 @@ from allotment.client.informers import Informers
 from allotment.client.places import DEFINITIONS, PLACES, place_of
 from allotment.client.recorder import EventType, Recorder, Subject
 from allotment.client.transport import Disconnected
-from allotment.scheduler.binding.binding_conditions import timestamp
+from allotment.scheduler.cluster import Cluster
+from allotment.scheduler.config.configuration import Configuration
 from allotment.scheduler.core import TURN_STEPS, Scheduler
 from allotment.scheduler.event import Changed, Done, Event, Failed, Tick, Turn, WriteFailure
 from allotment.scheduler.instruction import (
@@ -60,14 +63,38 @@ log = logging.getLogger(__name__)
 PODS_A_TURN = 16
 EVENTS_A_TURN = 256
 MOST_WRITES = 128
-"""On their way at once; the server commits together what comes together."""
+"""How many writes are in flight at once. The server commits writes together that arrive together."""
 
 _ALWAYS: tuple[type[ApiStruct], ...] = (Node, Namespace, DeviceClass, ResourceSlice, ResourceClaim, Pod)
 
+READS = (
+    f"{READ}: core: namespaces,nodes,persistentvolumeclaims,persistentvolumes,pods",
+    f"{READ}: storage.k8s.io: csidrivers,csinodes,csistoragecapacities,storageclasses,volumeattachments",
+    f"{READ}: resource.k8s.io: deviceclasses,devicetaintrules,resourceclaims,resourceslices",
+    f"{READ}: ours: noderesourceslices,resourceclaimparameters,resourceclasses,resourceclassparameters,resourcepools",
+    f"{READ}: scheduling.k8s.io: podgroups",
+    f"{READ}: scheduling.volcano.sh: podgroups,queues",
+    f"{READ}: policy: poddisruptionbudgets",
+)
+"""The names that ``followed`` may return."""
+RIGHTS = (
+    *READS,
+    f"{READ}: apiextensions.k8s.io: customresourcedefinitions",
+    "create: core: pods/binding",
+    "delete: core: pods",
+    "patch: core: pods/status",
+    "patch: core: persistentvolumeclaims,persistentvolumes",  # which volume a claim gets, for which node one is made
+    "create,delete,patch: resource.k8s.io: resourceclaims",
+    "patch: resource.k8s.io: resourceclaims/binding,resourceclaims/status",
+    "patch: scheduling.k8s.io: podgroups/status",
+    # Volcano's own definition of its groups has no separate status.
+    "patch: scheduling.volcano.sh: podgroups,podgroups/status,queues/status",
+)
+
 
 class Driver:
-    """Runs a core against a server until cancelled. ``hear`` is told every event and every instruction, for a log;
-    ``metrics`` the same, and how long each attempt took."""
+    """Runs a core against a server until cancelled. ``hear`` receives every event and every instruction, for a log. ``metrics``
+    receives the same, and the duration of each attempt."""
 
     def __init__(
         self,
@@ -102,7 +129,7 @@ class Driver:
         self._watched: set[type[ApiStruct]] = set()
 
     async def run(self) -> None:
-        """Schedules until cancelled. The informers have to be running."""
+        """Schedules until cancelled. The informers must be running."""
         await self._watch()
         await self._informers.synced()
         async with asyncio.TaskGroup() as tasks:
@@ -125,7 +152,7 @@ class Driver:
                 self._watch_at(place, type_)
 
     def _definition_changed(self, old: Any, new: Any) -> None:
-        """A kind of ours may have come to be served."""
+        """Handles a changed definition: the server may now serve one of our kinds."""
         for condition in (new or {}).get("status", {}).get("conditions") or ():
             if condition.get("type") == "Established" and condition.get("status") == "True":
                 for type_, places in PLACES.items():
@@ -162,7 +189,7 @@ class Driver:
                 await self._rest()
 
     def _decide(self) -> bool:
-        """Has a few attempts made, one by one so that each can be timed; False if there was nothing to try."""
+        """Lets the core make a few attempts, one by one so that each can be timed. Returns False if there was nothing to try."""
         last = self.core.steps + TURN_STEPS
         for attempt in range(PODS_A_TURN):
             if self.core.steps >= last:
@@ -177,7 +204,7 @@ class Driver:
         return True
 
     async def _rest(self) -> None:
-        """Until something happens, or it is time for something."""
+        """Waits until an event arrives or the core's next time comes."""
         due = self.core.next_time()
         self._news.clear()
         if self._events:
@@ -285,7 +312,7 @@ class Driver:
         return Done(write.id, made.version)
 
     async def _patch_group(self, write: PatchGroup) -> Done:
-        """Volcano's own CRD has no separate status: there it is a part of the group like others."""
+        """Patches a group's status. Volcano's own CRD has no status subresource, so there the patch goes to the group itself."""
         groups = self._client.plain(write.api_version, "podgroups")
         try:
             made = await groups.amend(
@@ -308,7 +335,7 @@ class Driver:
         )
 
     async def _evict(self, write: DeletePod) -> None:
-        """Says in the pod's status why it goes, then deletes it."""
+        """Writes into the pod's status why it is evicted, then deletes it."""
         condition = {
             "type": "DisruptionTarget",
             "status": "True",
@@ -320,15 +347,26 @@ class Driver:
         await self._pods.delete(write.name, write.namespace, uid=write.uid)
 
 
+def configured(configuration: Configuration) -> Scheduler:
+    """A core that schedules as a configuration says. Its cluster is still empty."""
+    return Scheduler(
+        Cluster(),
+        configuration.rosters(),
+        backoff=configuration.backoff,
+        gangs=configuration.gangs,
+        making_room=configuration.making_room,
+    )
+
+
 def followed(served: Discovery) -> list[tuple[ResourcePath, type[ApiStruct]]]:
-    """What a scheduler reads on a server, and as what; pods last."""
+    """The resources that a scheduler reads from a server, and their types; pods come last."""
     *first, last = ((resource_of(type_), type_) for type_ in _ALWAYS)
     first += [(place, type_) for type_ in PLACES if (place := place_of(type_, served)) is not None]
     return [*first, last]
 
 
 async def snapshot(client: Client) -> list[ApiStruct]:
-    """All that a scheduler looks at, listed once, pods last: for a dry run."""
+    """All objects that a scheduler reads, listed once, pods last. A dry run uses it."""
     kinds = followed(await discover(client))
     lists = await asyncio.gather(*(Collection(client, where, Typed(type_)).list() for where, type_ in kinds))
     return [obj for listing in lists for obj in listing.items]
@@ -339,7 +377,7 @@ TAKEN = "DeviceTaken"
 
 
 def failure_of(error: StatusError) -> WriteFailure:
-    """What a server's refusal means for what comes next."""
+    """Translates a server's refusal into the failure that the core handles."""
     if isinstance(error, NotFound):
         return WriteFailure.GONE
     if isinstance(error, Conflict):

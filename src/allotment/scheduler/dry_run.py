@@ -1,9 +1,9 @@
 """What a scheduler would do with a cluster as it stands, without writing anything.
 
-The core decides as always; each write that it asks for is carried out on the objects in its memory and echoed, as a server would
-do, so that later decisions see earlier ones. Three things are not played: pods that would have to make room stay (their devices
-come back only when others clean up), devices that must get ready first do not, and no volume is bound or made. Time is whatever the core waits for next, up
-to ``HORIZON``, so the answer comes at once.
+The core decides as always. The dry run applies each write to the objects in memory and echoes it, as a server would, so that
+later decisions see earlier ones. It does not simulate three things: pods that would be evicted stay (their devices come back only
+when other components clean up), devices that must get ready first never do, and no volume is bound or provisioned. Time jumps to
+whatever the core waits for next, up to ``HORIZON``, so the answer comes at once.
 """
 
 from __future__ import annotations
@@ -39,13 +39,14 @@ from allotment.scheduler.pod import PodInfo
 S = TypeVar("S", bound=ApiStruct)
 
 HORIZON = 30.0
-"""Seconds of the core's time: pods that wait for a claim have been told so by then, failing ones were tried a few times."""
-PODS_A_TURN = 64
+"""Seconds of the core's time. By then, the conditions of pods that wait for a claim say so, and failing pods were tried a few
+times."""
+DRY_RUN_PODS_A_TURN = 64
 
 
 @dataclass(frozen=True, slots=True)
 class DryRunDecision:
-    """About one pod: a node and devices, or ``why`` it has none. With both it has a node and waits to be bound."""
+    """The result for one pod: a node and devices, or ``why`` it has none. With both, it has a node and waits to be bound."""
 
     namespace: str
     name: str
@@ -59,7 +60,7 @@ class DryRunDecision:
 
 
 class DryRun:
-    """One run of a core that nothing has been said to yet. ``now`` in seconds since 1970."""
+    """One run of a core that has not handled any event yet. ``now`` is in seconds since 1970."""
 
     def __init__(self, core: Scheduler, now: float) -> None:
         self._core = core
@@ -67,8 +68,8 @@ class DryRun:
         self._until = now + HORIZON
         self._version = 0
         self._events: list[Event] = []
-        self._claims: dict[str, ResourceClaim] = {}  # as a server would have them
-        self._asked: dict[str, PodInfo] = {}  # the pods that are to be decided about
+        self._claims: dict[str, ResourceClaim] = {}  # as a server would hold them
+        self._asked: dict[str, PodInfo] = {}  # the pods to decide about
         self._nodes: dict[str, str] = {}
         self._why: dict[str, str] = {}
 
@@ -94,13 +95,13 @@ class DryRun:
         return ours and not pod.node and not pod.leaving
 
     def _step(self) -> bool:
-        """Echoes and decides until nothing moves, then goes to the next time that matters; False if there is none."""
+        """Echoes and decides until nothing changes, then advances to the core's next time. Returns False if there is none."""
         decided = self._core.decided
         while self._events:
             events, self._events = self._events, []
             for event in events:
                 self._handle(event)
-        self._handle(Turn(PODS_A_TURN))
+        self._handle(Turn(DRY_RUN_PODS_A_TURN))
         if self._events or self._core.decided > decided:
             return True
         due = self._core.next_time()
@@ -126,7 +127,7 @@ class DryRun:
                 self._why[f"{instruction.namespace}/{instruction.name}"] = words
 
     def _echo(self, write: Write) -> list[Event]:
-        """What a server would let us know of a write: first the change, then the reply."""
+        """The events that a server would send for a write: first the change, then the reply."""
         self._version += 1
         match write:
             case PatchClaim():
@@ -143,7 +144,7 @@ class DryRun:
                 return [Changed(pod, _bound(pod, write.node, str(self._version))), Done(write.id)]
             case PatchVolume() | PatchVolumeClaim():
                 return self._patch_volume(write)
-        return [Done(write.id)]  # what pods and groups say of themselves does not matter here
+        return [Done(write.id)]  # the statuses of pods and groups do not matter here
 
     def _patch(self, write: PatchClaim) -> list[Event]:
         key = f"{write.namespace}/{write.name}"
@@ -181,7 +182,7 @@ class DryRun:
         return DryRunDecision(pod.namespace, pod.name, node, devices, why)
 
     def _devices(self, pod: PodInfo) -> Iterator[str]:
-        """What the claims have that are reserved for a pod, or for its group."""
+        """The devices of the claims that are reserved for a pod or for its group."""
         group = pod.pod.spec.scheduling_group
         for claim in self._claims.values():
             allocation = claim.status.allocation
@@ -218,7 +219,7 @@ def _bound(pod: Pod, node: str, version: str) -> Pod:
 
 
 def _condition(pod: Pod) -> str:
-    """What the pod says already: the core does not repeat itself."""
+    """The message that the pod's condition has already: the core does not repeat itself."""
     for condition in pod.status.conditions:
         if condition.type == "PodScheduled":
             return condition.message or ""

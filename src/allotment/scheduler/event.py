@@ -1,11 +1,11 @@
-"""What the core hears. The same events in the same order lead to the same instructions.
+"""The events that the core handles. The same events in the same order lead to the same instructions.
 
 Event
 ├── Changed   an object appeared, changed or went
 ├── Done      a write that the core asked for took effect
-├── Failed    it did not, or nobody knows
-├── Tick      what time it is
-└── Turn      leave to decide about so many pods
+├── Failed    the write failed, or its outcome is unknown
+├── Tick      the current time
+└── Turn      permission to decide about so many pods
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from allotment.api.meta import ApiStruct
 
 
 class Changed(msgspec.Struct, frozen=True, gc=False):
-    """An object as it was and is; ``old`` is None if it appeared, ``new`` if it went."""
+    """An object before and after a change. ``old`` is None if it appeared, ``new`` if it was deleted."""
 
     old: ApiStruct | None
     new: ApiStruct | None
@@ -29,16 +29,16 @@ class Done(msgspec.Struct, frozen=True, gc=False):
 
     id: int
     version: int = 0  # the object's resourceVersion afterwards; 0 where there is none
-    uid: str = ""  # of an object that was made
+    uid: str = ""  # of an object that was created
 
 
 class WriteFailure(Enum):
-    """Why a write did not take effect, as far as it matters to what comes next."""
+    """Why a write did not take effect, in the cases that the core treats differently."""
 
     CONFLICT = "conflict"  # the object is not in the state that was read
-    TAKEN = "taken"  # a device of the allocation is promised to somebody else
+    TAKEN = "taken"  # a device of the allocation is promised to another claim
     GONE = "gone"  # there is no such object
-    REFUSED = "refused"  # it will be refused again: not valid, not allowed
+    REFUSED = "refused"  # it would be refused again: not valid, or not allowed
     UNKNOWN = "unknown"  # no answer; it may have taken effect
 
 
@@ -57,7 +57,7 @@ class Tick(msgspec.Struct, frozen=True, gc=False):
 
 
 class Turn(msgspec.Struct, frozen=True, gc=False):
-    """Leave to decide about up to ``pods`` pods (a gang counts as its members)."""
+    """Permission to decide about up to ``pods`` pods (a gang counts as its members)."""
 
     pods: int
 

@@ -1,8 +1,9 @@
 """A log of all that a core heard and said, as lines of JSON, and its replay: the same events lead to the same instructions.
 
-A line is an event or an instruction; the instructions that an event led to follow it. An object is written when it changed, and
-not again as the old one of its next change: the replay remembers it. ``Driver(hear=EventLog(file.write))`` records a run;
-``replay(file, Scheduler(…))`` has a fresh core, with the same profiles, hear it again, and tells where it first says something
+The first line of a file is ``opening``, which has the configuration. Each other line is an event or an instruction; the
+instructions that an event led to follow it. An object is written when it changed, and not again as the old one of its next
+change: the replay remembers it. ``Driver(hear=EventLog(write))`` records a run (``daemons.event_recording`` into a file);
+``replay(lines, Scheduler(…))`` has a fresh core, with the same profiles, hear it again, and tells where it first says something
 else. That is how a decision that nobody understands is looked at again, with a debugger, as often as one likes.
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 from msgspec.structs import asdict
@@ -19,9 +20,11 @@ from allotment.api import semantic
 from allotment.api.batch import PodDisruptionBudget, PodGroup, Queue, VolcanoPodGroup
 from allotment.api.codec import DecodeError, decode, to_builtins
 from allotment.api.core import Namespace, Node, Pod
+from allotment.api.pools import ResourcePool
 from allotment.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
+from allotment.api.storage import KINDS as STORAGE
+from allotment.scheduler.config.configuration import Configuration
 from allotment.scheduler.event import Changed, Done, Event, Failed, Tick, Turn, WriteFailure
-from allotment.scheduler.volumes.storage import KINDS as STORAGE
 
 if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct
@@ -47,12 +50,34 @@ _READ: tuple[type[ApiStruct], ...] = (
     semantic.ResourceClassParameters,
     semantic.ResourceClaimParameters,
     *STORAGE,
+    ResourcePool,  # the core does not look at them, but hears of them
 )
 _KINDS = {kind.__name__: kind for kind in _READ}
 
 
 class BrokenLog(ValueError):
     """A line that no core heard or said. The message names the line."""
+
+
+class _Opening(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The first line of a recorded file."""
+
+    recording: Literal["allotment scheduler, 1"]
+    configuration: Configuration
+
+
+def opening(configuration: Configuration) -> str:
+    """The first line of a recording by a scheduler of this configuration."""
+    line = _Opening("allotment scheduler, 1", configuration)
+    return msgspec.json.encode(line, order="deterministic").decode()
+
+
+def configuration_of(line: str) -> Configuration:
+    """What ``opening`` wrote. Raises BrokenLog."""
+    try:
+        return msgspec.json.decode(line, type=_Opening).configuration
+    except msgspec.DecodeError as exc:
+        raise BrokenLog(f"line 1 does not begin a scheduler's recording: {exc}") from exc
 
 
 class EventLog:
@@ -94,12 +119,13 @@ class ReplayDifference:
         return f"line {self.line}: the log has {self.logged}, and the core says {self.said}"
 
 
-def replay(lines: Iterable[str], core: Scheduler) -> ReplayDifference | None:
-    """Has a fresh core hear a log again; returns where it first says something else. Raises BrokenLog."""
+def replay(lines: Iterable[str], core: Scheduler, first: int = 1) -> ReplayDifference | None:
+    """Has a fresh core hear a log again; returns where it first says something else. ``first`` is the number of the first
+    line. Raises BrokenLog."""
     objects: dict[tuple[str, str, str], ApiStruct] = {}
     said: list[Json] = []  # since the last event, and not in the log yet
-    number = 0
-    for number, text in enumerate(lines, 1):
+    number = first - 1
+    for number, text in enumerate(lines, first):
         line = _read(number, text)
         if "instruction" in line:
             mine = said.pop(0) if said else None

@@ -1,8 +1,8 @@
-"""Who is served next among several tenants: the highest priority first; of equals, whoever has cost least so far.
+"""Chooses the next of several tenants: the highest priority first; among equals, the tenant that has cost least so far.
 
-Cost is what decisions took, in steps (``allocator.effort``). A tenant who had nothing to serve for a while starts even with the
-one that is served at the moment: nobody saves up for later, and nobody who comes anew waits for what others had before. So of
-two tenants who always have something waiting, each gets half of all steps, whatever it fills them with.
+Cost is what decisions took, in steps (``allocator.effort``). A tenant that was idle for a while starts level with the tenant that
+is being served. So no tenant saves up cost for later, and a new tenant does not wait for what others used before. Two tenants
+that always have entries waiting each get half of all steps, whatever their entries are.
 """
 
 from __future__ import annotations
@@ -17,22 +17,23 @@ if TYPE_CHECKING:
 _MOST_IDLE = 10_000
 
 _Turn = tuple[int, int, float, int, str]
-"""The lowest is served first: the priority, negated; the tenant's cost; when the entry came; its number; the tenant."""
+"""The lowest is served first: the negated priority, the tenant's cost, the entry's time of arrival, its number, and the
+tenant."""
 
 
 class FairOrder:
-    """Ranks by tenant. ``entry`` returns the entry of a rank, or None if it is not to be served (any more)."""
+    """Orders ranks by tenant. ``entry`` returns the entry of a rank, or None if that entry no longer waits to be served."""
 
     def __init__(self, entry: Callable[[Rank], QueueEntry | None]) -> None:
         self._entry = entry
-        self._ranks: dict[str, list[Rank]] = {}  # of each tenant, a heap with some that are gone
+        self._ranks: dict[str, list[Rank]] = {}  # a heap per tenant, which may hold ranks without an entry
         self._cost: dict[str, int] = {}
         self._turns: list[_Turn] = []  # a heap; only those in ``_turn`` count
         self._turn: dict[str, _Turn] = {}
         self._now = 0  # the cost of the tenant that was served last, when it was
 
     def add(self, tenant: str, rank: Rank) -> None:
-        """An entry is to be served."""
+        """Adds an entry to be served."""
         ranks = self._ranks.get(tenant)
         if ranks is None:
             ranks = self._ranks[tenant] = []
@@ -45,7 +46,7 @@ class FairOrder:
             self._await_turn(turn)
 
     def first(self) -> QueueEntry | None:
-        """The entry that is to be served next; it stays until ``entry`` knows it no more."""
+        """The entry to serve next. It stays first until ``entry`` returns None for it."""
         while self._turns:
             turn = self._turns[0]
             tenant = turn[-1]
@@ -65,7 +66,7 @@ class FairOrder:
         return None
 
     def charge(self, tenant: str, steps: int) -> None:
-        """A decision about one of the tenant's entries took so many steps."""
+        """Charges a tenant for the steps that a decision about one of its entries took."""
         before = self._cost.get(tenant, self._now)
         self._now = max(self._now, before)
         self._cost[tenant] = before + steps
@@ -90,7 +91,7 @@ class FairOrder:
         heappush(self._turns, turn)
 
     def _forget_idle(self) -> None:
-        """Whose cost is no more than what newcomers start with is a newcomer."""
+        """Forgets idle tenants whose cost does not exceed that of a new tenant."""
         self._cost = {
             name: cost for name, cost in self._cost.items() if name in self._ranks or cost > self._now
         }

@@ -1,11 +1,11 @@
 """The extension points of a scheduling cycle, in Kubernetes' words, and the status that a plugin answers with.
 
 The order: PreEnqueue → queue → PreFilter → Filter (per node) → PostFilter → Score → Reserve → Permit → PreBind → Bind. After a
-failure behind Reserve, Unreserve of every plugin runs in reverse order.
+failure past Reserve, Unreserve of every plugin runs in reverse order.
 
-**Why it is fast.** Most of what decides about a node is *local*: it follows from what the pod asks for (its shape) and from
-the state of that one node. Such verdicts and scores are remembered per shape and node until the node changes (``index``).
-Only plugins that look at other nodes (spreading, neighbours) are asked anew in each cycle.
+**Why it is fast.** Most decisions about a node are *local*: they follow from what the pod asks for (its shape) and from the state
+of that one node. The ``index`` remembers such verdicts and scores per shape and node until the node changes. Only plugins that
+look at other nodes (spreading, neighbours) run anew in each cycle.
 
 **No plugin waits and none does I/O.** PreBind answers with steps as data; the binding stage carries them out.
 """
@@ -26,14 +26,12 @@ if TYPE_CHECKING:
 
 
 class StatusCode(Enum):
-    """What a status obliges the scheduler to do."""
+    """What a status requires the scheduler to do."""
 
     SUCCESS = "Success"
     UNSCHEDULABLE = "Unschedulable"  # try again when an event that can help arrives; preemption may help
     UNRESOLVABLE = "UnschedulableAndUnresolvable"  # as above, but preemption cannot help
-    WAIT = (
-        "Wait"  # PreFilter and Permit: somebody else's write decides soon; people are told only if that lasts
-    )
+    WAIT = "Wait"  # PreFilter and Permit: another component's write decides soon; the condition says so only if that takes long
     SKIP = "Skip"  # PreFilter and PreScore only: the plugin has nothing to say about this pod
     ERROR = "Error"  # something is broken: back off, and log it
 
@@ -42,22 +40,26 @@ class StatusCode(Enum):
 class Status:
     """A plugin's answer. ``words`` completes the sentence "3 nodes …" in Filter ("have every gpu in use", "do not match
     the pod's node selector": a plural verb first), and is a sentence of its own elsewhere. It holds counts, never names of
-    other people's objects.
+    other users' objects.
 
-    A rejection by Filter is ``lasting`` if it holds as long as the node itself and its devices are what they are, whatever
-    runs there and whatever is in use: the node is not asked about again before one of them changes."""
+        A rejection by Filter is ``lasting`` if it holds until the node itself or its devices change, whatever runs there and
+        whatever is in use. The scheduler does not ask about the node again before then.
+
+        A rejection by PreEnqueue ``awaits`` a kind if the pod waits for a controller to make an object of that kind. While
+        objects of the kind keep appearing, the pod's own may be next, so the condition does not mention it yet."""
 
     code: StatusCode = StatusCode.SUCCESS
     plugin: str = ""
     words: str = ""
     lasting: bool = field(default=False, repr=False, compare=False)
-    ok: bool = field(init=False, repr=False, compare=False)  # kept, since it is asked so often
+    awaits: type[ApiStruct] | None = field(default=None, repr=False, compare=False)
+    ok: bool = field(init=False, repr=False, compare=False)  # stored, because it is read so often
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "ok", self.code is StatusCode.SUCCESS)
 
     def __hash__(self) -> int:
-        """Of the words alone, which remember theirs: rejections are counted by status, node by node."""
+        """Hashes the words alone, whose hash Python caches: rejections are counted by status, node by node."""
         return hash(self.words)
 
     @property
@@ -83,16 +85,16 @@ class Cycle:
     now: float
     state: dict[str, Any] = field(default_factory=dict)
     names: frozenset[str] | None = None  # only these nodes; None: any
-    # for PostFilter: what all filters say of a node now
+    # for PostFilter: the verdict of all filters on a node now
     judge: Callable[[NodeInfo], int | Status] | None = None
 
     def restrict(self, names: frozenset[str]) -> None:
-        """Leaves only these nodes. Several restrictions all count."""
+        """Restricts the cycle to these nodes. Further calls narrow it further."""
         self.names = names if self.names is None else self.names & names
 
 
 class ObjectAction(Enum):
-    """What happened to an object, as far as it can make pods schedulable."""
+    """A change of an object that can make pods schedulable."""
 
     ADD = "add"
     UPDATE = "update"
@@ -101,7 +103,7 @@ class ObjectAction(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Wake:
-    """An event that may help pods that a plugin turned away: changes of objects of ``kind`` (the struct's type)."""
+    """An event that may help pods that a plugin rejected: changes of objects of ``kind`` (the struct's type)."""
 
     kind: type[ApiStruct]
     actions: frozenset[ObjectAction]
@@ -109,14 +111,14 @@ class Wake:
 
 @runtime_checkable
 class Plugin(Protocol):
-    """Every plugin has a name, as in Kubernetes, and says which events may help the pods that it turned away."""
+    """Every plugin has a name, as in Kubernetes, and declares which events may help the pods that it rejected."""
 
     name: str
     wakes: Sequence[Wake]
 
     def helps(self, pod: PodInfo, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> bool:
-        """Whether a change, of a kind named in ``wakes``, may help this pod. True when in doubt. A pod that finished
-        is gone: ``new`` is None."""
+        """Whether a change, of a kind named in ``wakes``, may help this pod. True when in doubt. ``new`` is None for a pod that
+        was deleted or has finished."""
         ...
 
 
@@ -129,7 +131,7 @@ class HelpsAnyone(Protocol):
 
 @runtime_checkable
 class Concerns(Protocol):
-    """A plugin with gates that knows which pods a change can let in, so that not all have to be asked."""
+    """A plugin with gates that knows which pods a change can admit, so that the queue need not ask about all."""
 
     def concerns(
         self, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster
@@ -138,7 +140,7 @@ class Concerns(Protocol):
         ...
 
     def helps_others(self, old: ApiStruct | None, new: ApiStruct | None) -> bool:
-        """Whether a change may also help pods that were turned away and that it does not concern."""
+        """Whether a change may also help rejected pods that it does not concern."""
         ...
 
 
@@ -157,11 +159,23 @@ class PreFilter(Protocol):
 
 
 @runtime_checkable
+class Shaping(Protocol):
+    """A local plugin that may judge pods with equal specs differently. Its PreFilter runs for each pod, before the scheduler
+    looks up what it knows about the pod's shape."""
+
+    def pre_filter(self, cycle: Cycle) -> Status: ...
+
+    def shape(self, cycle: Cycle) -> Hashable:
+        """Equal for pods that Filter and Score cannot tell apart, after PreFilter."""
+        ...
+
+
+@runtime_checkable
 class Indifferent(Protocol):
     """A quick test before PreFilter and PreScore of a plugin that is not local."""
 
     def indifferent(self, pod: PodInfo, cluster: Cluster) -> bool:
-        """True: both say SKIP."""
+        """True if both would answer SKIP."""
         ...
 
 
@@ -175,22 +189,22 @@ class Filter(Protocol):
 
 
 Sight = Callable[["NodeInfo"], Hashable]
-"""What can be seen of a node: nodes of which it is equal are alike. None: such a node is like no other."""
+"""What plugins read of a node. Nodes with equal values are alike; a node with None is like no other."""
 
 
 @runtime_checkable
 class Sees(Protocol):
-    """A local plugin that reads little enough of a node for many nodes to look alike: they are judged once."""
+    """A local plugin that reads so little of a node that many nodes look alike; the scheduler judges those once."""
 
     def sees(self, cycle: Cycle) -> Sight | None:
-        """What its Filter and its Score read of a node for pods of this shape, after PreFilter; None: too much."""
+        """What Filter and Score read of a node for pods of this shape, after PreFilter; None if that is too much to compare."""
         ...
 
 
 @runtime_checkable
 class PostFilter(Protocol):
-    """Makes room, when no node fits. Returns None where it cannot help; the first plugin that can is followed. One that knows
-    what keeps it from helping returns that, and the next is asked."""
+    """Makes room when no node fits. The scheduler follows the first plugin that can help. A plugin that cannot help returns None,
+    or ``Protected`` if it knows what prevents it; then the scheduler asks the next."""
 
     def post_filter(
         self, cycle: Cycle, rejections: Mapping[str, Status]
@@ -199,7 +213,8 @@ class PostFilter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """There will be room on ``node`` once ``victims`` are gone; with none of them, once those are that were evicted before."""
+    """There will be room on ``node`` once ``victims`` are gone. Without ``victims``, earlier evictions are still making the
+    room."""
 
     node: str
     victims: tuple[PodInfo, ...]
@@ -208,8 +223,9 @@ class Room:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """There may be room once the pod's own claims are given back that keep it from every node and that nobody else uses:
-    take their allocation, reservations and device statuses away; delete those that were made for extended resources."""
+    """There may be room once the scheduler releases claims of the pod that no other pod uses and that keep it off every node.
+    It removes their allocation, reservations and device statuses, and deletes the claims that were made for extended
+    resources."""
 
     claims: tuple[str, ...]  # namespace/name
     words: str
@@ -217,7 +233,7 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class Protected:
-    """There would be room if others went who may not be made to go; ``words`` are a sentence for the pod."""
+    """There would be room if pods left that may not be evicted. ``words`` is a sentence for the pod's condition."""
 
     words: str
 
@@ -233,8 +249,8 @@ class Score(Protocol):
 
 @runtime_checkable
 class PreScore(Protocol):
-    """Prepares scores that are not local, over the nodes that passed. SKIP: the score does not run. It is asked first
-    without any nodes, and a pod for which it says SKIP then is placed the fast way."""
+    """Prepares scores that are not local, over the nodes that passed. On SKIP, the score does not run. The scheduler first calls
+    it without nodes: a pod for which every such plugin answers SKIP takes the fast path."""
 
     def pre_score(self, cycle: Cycle, nodes: Sequence[NodeInfo]) -> Status: ...
 
@@ -253,12 +269,12 @@ class Reserve(Protocol):
     def reserve(self, cycle: Cycle, node: NodeInfo) -> Status: ...
 
     def unreserve(self, cycle: Cycle, node: NodeInfo) -> None:
-        """Gives back what ``reserve`` took; safe where it took nothing."""
+        """Gives back what ``reserve`` took. It is safe to call if nothing was taken."""
         ...
 
 
 @runtime_checkable
 class PreBind(Protocol):
-    """What has to be written before the pod is bound, as steps (``step``)."""
+    """Lists what must be written before the pod is bound, as steps (``step``)."""
 
     def pre_bind(self, cycle: Cycle, node: NodeInfo) -> Sequence[Step]: ...

@@ -1,28 +1,29 @@
-"""Who may be tried at all (PreEnqueue). Those who may not wait at the gate, and are told why only if that lasts: mostly it does
-not, since whoever makes the claims of a pod has just been told of it as we have.
+"""Decides which pods may be tried at all (PreEnqueue). The others wait at the gate. A pod's condition gives the reason only if
+the wait lasts. It seldom does: the controller that makes the pod's claims has just seen the pod, as the scheduler has.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from math import inf
 from typing import TYPE_CHECKING
 
-from allotment.scheduler.devices.pod_wants import NAME as DEVICES
 from allotment.scheduler.framework import SUCCESS, Status, StatusCode
 from allotment.scheduler.gangs.gang import GANG
 from allotment.scheduler.pod import VOLCANO
-from allotment.scheduler.queue import GATED
 
 if TYPE_CHECKING:
+    from allotment.api.meta import ApiStruct
+    from allotment.scheduler.clock import Clock
     from allotment.scheduler.cluster import Cluster
     from allotment.scheduler.config.profile import Profile
     from allotment.scheduler.pod import PodInfo
-    from allotment.scheduler.queue import QueueEntry, SchedulingQueue
+    from allotment.scheduler.queue import QueueEntry
 
 GATE_PATIENCE = 2.0
-"""Seconds that a claim may be missing before the pod's condition says so: its controller has just been told."""
+"""Seconds that a claim may be missing before the pod's condition says so. Its controller has just seen the pod."""
 GATE_LONGEST = 20.0
-"""The same, while other claims keep coming: to tell thousands that theirs is next would only keep it from coming."""
+"""The same while other claims keep appearing. Thousands of conditions that say "yours is next" would only delay the claims."""
 
 
 def admission(pod: PodInfo, cluster: Cluster, profile: Profile, *, gangs: bool) -> Status:
@@ -40,57 +41,49 @@ def admission(pod: PodInfo, cluster: Cluster, profile: Profile, *, gangs: bool) 
 
 
 class Gate:
-    """See the module. Without ``gang_lifecycle`` it does not matter whether the group of a pod exists."""
+    """Decides which pods the queue admits, and when a pod's condition must say why not. Without ``gangs``, a pod's group need not
+    exist."""
 
     def __init__(
-        self, cluster: Cluster, profiles: Mapping[str, Profile], queue: SchedulingQueue, *, gangs: bool
+        self, clock: Clock, cluster: Cluster, profiles: Mapping[str, Profile], *, gangs: bool
     ) -> None:
+        self._clock = clock
         self._cluster = cluster
         self._profiles = profiles
-        self._queue = queue
         self._gangs = gangs
         self._unsaid: dict[str, tuple[float, Status]] = {}  # entry → when to say why; oldest first
-        self._claim_came = -GATE_PATIENCE  # when the last one appeared
+        self._came: dict[type[ApiStruct], float] = {}  # when the last object of a kind appeared
 
     def admit(self, pod: PodInfo) -> Status:
         """Whether a pod may be tried."""
         profile = self._profiles[pod.pod.spec.scheduler_name or ""]
         return admission(pod, self._cluster, profile, gangs=self._gangs)
 
-    def open(self, entry: QueueEntry) -> None:
-        """Lets an entry into the queue proper."""
-        self._unsaid.pop(entry.key, None)
-        self._queue.open(entry.key)
-
-    def shut(self, entry: QueueEntry, status: Status, now: float) -> None:
-        """Keeps an entry out."""
-        if entry.place != GATED or status.plugin not in entry.plugins:
-            self._queue.gate(entry.key, status.plugin)
-        self.say_later(entry.key, status, now)
-
-    def drop(self, key: str) -> None:
-        """An entry is placed, or gone."""
-        self._queue.remove(key)
-        self._unsaid.pop(key, None)
+    def came(self, kind: type[ApiStruct]) -> None:
+        """Notes that an object of a kind appeared: the controller that makes such objects is at work."""
+        self._came[kind] = self._clock.now
 
     # --- saying why ---
 
-    def say_later(self, key: str, status: Status, now: float) -> None:
-        """Has it said why an entry waits, unless it need not any more by then."""
+    def say_later(self, key: str, status: Status) -> None:
+        """Schedules the message why an entry waits. It is dropped if the entry stops waiting before then."""
         if key not in self._unsaid or self._unsaid[key][1] != status:
             self._unsaid.pop(key, None)
-            self._unsaid[key] = (now + GATE_PATIENCE, status)
+            self._unsaid[key] = (self._clock.now + GATE_PATIENCE, status)
 
-    def overdue(self, now: float) -> Iterator[tuple[str, Status]]:
-        """The keys of entries of which it is time to say why they wait."""
+    def forget(self, key: str) -> None:
+        """Drops the pending message of an entry that was admitted, placed or deleted."""
+        self._unsaid.pop(key, None)
+
+    def overdue(self, entries: Mapping[str, QueueEntry]) -> Iterator[tuple[str, Status]]:
+        """The keys of entries whose condition must now say why they wait. ``entries`` are all entries of the queue."""
         while self._unsaid:
             key, (due, status) = next(iter(self._unsaid.items()))
-            if due > now:
+            if due > self._clock.now:
                 return
             del self._unsaid[key]
-            entry = self._queue.get(key)
-            if entry is not None and status.plugin == DEVICES and self._comes_soon(entry, now):
-                self._unsaid[key] = (now + GATE_PATIENCE, status)
+            if key in entries and self._comes_soon(entries[key], status):
+                self._unsaid[key] = (self._clock.now + GATE_PATIENCE, status)
                 continue
             yield key, status
 
@@ -98,10 +91,9 @@ class Gate:
         unsaid = next(iter(self._unsaid.values()), None)  # the oldest is the first
         return unsaid[0] if unsaid is not None else None
 
-    def claim_came(self, now: float) -> None:
-        """A claim appeared: whoever makes them is at it."""
-        self._claim_came = now
-
-    def _comes_soon(self, entry: QueueEntry, now: float) -> bool:
-        """Whether whoever makes claims is at it, and the turn of this one may come."""
-        return now - self._claim_came < GATE_PATIENCE and now - entry.since < GATE_LONGEST
+    def _comes_soon(self, entry: QueueEntry, status: Status) -> bool:
+        """Whether the controller that makes the awaited object is at work, so that this entry's turn may come."""
+        if status.awaits is None:
+            return False
+        now, came = self._clock.now, self._came.get(status.awaits, -inf)
+        return now - came < GATE_PATIENCE and now - entry.since < GATE_LONGEST

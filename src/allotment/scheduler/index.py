@@ -1,11 +1,11 @@
 """Which nodes a shape of pod fits on, best first, kept up to date as nodes change.
 
-A shape is all pods that ask for the same: equal spec, equal unallocated claims. Local plugins (``framework``) are asked once
-per node and again only when that node changed, so that placing a pod costs as much as what changed since the last one of
-its shape, and not as much as there are nodes. Nodes that look alike to all plugins are judged once. Where a pod can never
-run, whoever comes and goes there (``Status.lasting``), is asked again only when the node itself or its devices are other
-ones. Verdicts are kept as they are: a score where the pod fits, the rejecting status where it does not; how many nodes there
-are of each status is counted along, for the explanation.
+A shape stands for all pods that ask for the same: equal spec, equal unallocated claims. The index asks local plugins
+(``framework``) once per node, and again only when that node changed. So the cost of placing a pod depends on what changed since
+the last pod of its shape, not on the number of nodes. Nodes that look alike to all plugins are judged once. If a pod can never
+run on a node, whatever else runs there (``Status.lasting``), the index asks again only when the node itself or its devices
+change. It keeps each verdict: a score where the pod fits, the rejecting status where it does not. It also counts the nodes of
+each status, for the explanation.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from allotment.scheduler.framework import (
     PreFilter,
     Score,
     Sees,
+    Shaping,
     Sight,
     Status,
     StatusCode,
@@ -39,30 +40,32 @@ UNKNOWN_NODE = Status(StatusCode.UNRESOLVABLE, "", "are not known")
 
 
 class Index:
-    """See the module. ``cycle`` is the representative's: local plugins keep in it what follows from the shape."""
+    """The verdicts of all nodes for one shape. ``cycle`` belongs to a representative pod: local plugins keep in it what follows
+    from the shape."""
 
     def __init__(self, profile: Profile, cycle: Cycle) -> None:
         self.cycle = cycle
-        self.epoch = cycle.cluster.epoch  # of the classes that it was made for
+        self.epoch = cycle.cluster.epoch  # the cluster's epoch for which the index was made
         self._cluster: Cluster = cycle.cluster
         self.refusal: Status | None = None  # of a local PreFilter: the shape fits nowhere
         self._filters: list[Filter] = []
         self._scores: list[tuple[Score, int]] = []
-        self._sights: dict[Sight, None] | None = {}  # None: no two nodes are alike
+        self._sights: dict[Sight, None] | None = {}  # None: every node counts as different
         self._alike: dict[tuple[Hashable, ...], int | Status] = {}
         for plugin in profile.local:
             self._enlist(plugin, profile.weight(plugin))
         self._verdicts: dict[str, int | Status] = {}
-        self._lasting: dict[str, tuple[Node, NodePlace | None]] = {}  # nodes as they were rejected for good
+        self._lasting: dict[
+            str, tuple[Node, NodePlace | None]
+        ] = {}  # nodes as they were when rejected for good
         self._heap: list[tuple[int, str]] = []
         self.rejections: dict[Status, int] = {}
         self._read = self._fleet_read = -1
-        self._pending: dict[str, None] = {}  # nodes that changed and are not judged again yet
+        self._pending: dict[str, None] = {}  # nodes that changed and have not been judged since
 
     def _enlist(self, plugin: Plugin, weight: int) -> None:
-        if (
-            isinstance(plugin, PreFilter) and plugin.name != "DynamicResources"
-        ):  # whose PreFilter is the pod's own
+        own = isinstance(plugin, Shaping)  # its PreFilter runs for each pod
+        if isinstance(plugin, PreFilter) and not own:
             status = plugin.pre_filter(self.cycle)
             if status.code is StatusCode.SKIP:
                 return
@@ -81,7 +84,7 @@ class Index:
     # --- questions ---
 
     def best(self) -> str | None:
-        """The node with the highest score; of equals, the first by name."""
+        """The node with the highest score; among equals, the first by name."""
         self.catch_up()
         heap, verdicts = self._heap, self._verdicts
         while heap:
@@ -104,12 +107,12 @@ class Index:
         return [(-score, name) for score, name in fitting]
 
     def verdicts(self) -> dict[str, int | Status]:
-        """Of all nodes. Not to be changed."""
+        """The verdicts of all nodes. The caller must not change the mapping."""
         self.catch_up()
         return self._verdicts
 
     def judge(self, node: NodeInfo, *, without: str = "") -> int | Status:
-        """The score of one node in its present state, or why not. The filter of one plugin may be left out."""
+        """The score of one node in its present state, or its rejection. The caller may leave out the filter of one plugin."""
         status = self.rejection(node, without=without)
         if status is not None:
             return status
@@ -119,7 +122,7 @@ class Index:
         return total
 
     def rejection(self, node: NodeInfo, *, without: str = "") -> Status | None:
-        """Why a node does not fit; None: it does. As ``judge``, for who does not need the score."""
+        """Why a node does not fit; None if it fits. Like ``judge``, without the cost of the score."""
         if node.node is None:
             return UNKNOWN_NODE
         self._cluster.fleet.effort.take()
@@ -132,7 +135,7 @@ class Index:
     # --- keeping up ---
 
     def catch_up(self) -> None:
-        """Asks about the nodes that changed. Raises Paused when the steps of a turn are used up; what is judged stays so."""
+        """Judges the nodes that changed. Raises Paused when the steps of a turn are used up; finished verdicts are kept."""
         names, judged = self._stale(), 0
         if self._pending:
             names = {**self._pending, **dict.fromkeys(names)}
@@ -147,7 +150,7 @@ class Index:
             heapify(self._heap)
 
     def _look_again(self, name: str) -> None:
-        """Asks about a node, unless it is still what it was rejected for good as."""
+        """Judges a node, unless it rejected the shape for good and has not changed since."""
         info, place, lasting = (
             self._cluster.nodes.get(name),
             self._cluster.fleet.places.get(name),
@@ -165,7 +168,7 @@ class Index:
             del lasting[name]
 
     def _judge_alike(self, node: NodeInfo) -> int | Status:
-        """As ``judge``, but nodes that are alike to all plugins are judged once."""
+        """Like ``judge``, but judges nodes only once if they look alike to all plugins."""
         if self._sights is None:
             return self.judge(node)
         look = tuple([sight(node) for sight in self._sights])
@@ -187,7 +190,7 @@ class Index:
         if changed is None or behind:
             return {**self._verdicts, **self._cluster.nodes}
         names: dict[str | None, None] = dict.fromkeys([*changed, *devices])
-        if None in names:  # pools that several nodes reach
+        if None in names:  # a pool that several nodes reach changed
             del names[None]
             names.update((place.name, None) for place in fleet.places.values() if place.reaches)
         return names  # type: ignore[return-value]  # None is not among them any more
@@ -212,7 +215,7 @@ class Index:
             self.rejections[verdict] = self.rejections.get(verdict, 0) + 1
 
     def validate(self) -> None:
-        """Raises AssertionError where a remembered verdict is not what the plugins say now."""
+        """Raises AssertionError where a remembered verdict differs from what the plugins say now."""
         self.catch_up()
         present = {name for name, node in self._cluster.nodes.items() if node.node is not None}
         assert present == set(self._verdicts), "verdicts of other nodes than there are"
@@ -221,7 +224,7 @@ class Index:
             node = self._cluster.nodes[name]
             fresh = self.judge(node)
             if isinstance(fresh, Status) and name in self._lasting:
-                # By now something else may be wrong that is said first.
+                # Another reason may come first by now.
                 assert verdict in [each.filter(self.cycle, node) for each in self._filters], f"node {name}"
                 fresh = verdict
             assert fresh == verdict, f"node {name}: {verdict} is remembered, {fresh} is so"

@@ -1,8 +1,8 @@
-"""What the scheduler has to say about one pod, node by node, on a cluster as it stands. Nothing is decided.
+"""What the scheduler says about one pod, node by node, on the cluster as it stands. It decides nothing.
 
-What stands in a pod's way whatever nodes there are (``obstacles``), the plugins and the diagnosis are those of every turn; only the last steps, Reserve and what follows, are not taken. So
-the words are those that the pod's condition would have. Other pods that wait are not decided about first: what is told is
-what stands in the way of this one. Making room by preemption is not tried either.
+An inquiry uses the same obstacles (``obstacles``), plugins and diagnosis as every turn, and stops before Reserve. So its words
+are those that the pod's condition would have. It does not decide about other waiting pods first: it reports what stands in the
+way of this pod alone. Nor does it try preemption.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ class InquiryAnswer:
 
     node: str = ""
     refusal: NoNode | None = None
-    asked: bool = False  # the refusal is that of nodes; else the pod was turned away before any was asked
+    asked: bool = False  # the refusal comes from nodes; else the pod was rejected before any node was asked
     rejections: Mapping[str, Status] = field(default_factory=dict)  # of the nodes that were asked, by name
     claims: Sequence[ResourceClaim] = ()  # of v1, that would have to be allocated together
     short: tuple[str, ...] = ()  # nodes that lack nothing but devices for these claims
-    carried: Sequence[semantic.ResourceClaim] = ()  # of v1alpha2, likewise
+    carried: Sequence[semantic.ResourceClaim] = ()  # the same of v1alpha2
     scarce: tuple[str, ...] = ()  # nodes that lack nothing but instances for those
 
 
 class Inquiry:
-    """See the module. The cluster is the caller's, and may change between questions."""
+    """Answers questions about single pods. The caller owns the cluster and may change it between questions."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Inquiry:
         self._placer = Placer(cluster, profiles)
 
     def about(self, key: str, now: float) -> InquiryAnswer:
-        """The answer for a pod ``namespace/name`` that one of the profiles is for and that has no node."""
+        """The answer for a pod ``namespace/name``. It must have no node and name one of the profiles."""
         pod = self.cluster.pods[key]
         status = self.obstacles.of(pod)
         if status is not None:
@@ -83,8 +83,8 @@ class Inquiry:
         )
 
     def _lacks_devices(self, attempt: Attempt, name: str, status: Status) -> bool:
-        """Whether nothing else is wrong with a node: plugins that know of one node only were asked before devices were, so those
-        that look at others are left."""
+        """Whether a node lacks only devices. Local plugins ran before the devices were checked, so only the plugins that look at
+        other nodes remain to be asked."""
         if status.plugin != DEVICES:
             return False
         node, wants = self.cluster.nodes[name], attempt.cycle.state[DEVICES]
@@ -94,7 +94,7 @@ class Inquiry:
         return all(plugin.filter(attempt.cycle, node).ok for plugin in attempt.filters)
 
     def _lacks_instances(self, attempt: Attempt, name: str, status: Status) -> bool:
-        """The same for claims of v1alpha2, where these are all that a pod wants of devices."""
+        """The same for claims of v1alpha2, if the pod wants no other devices."""
         if status.plugin != DEVICES:
             return False
         node, wants = self.cluster.nodes[name], attempt.cycle.state[DEVICES]
@@ -104,14 +104,14 @@ class Inquiry:
         return all(plugin.filter(attempt.cycle, node).ok for plugin in attempt.filters)
 
     def _pending(self, attempt: Attempt, nodes: Sequence[str]) -> Sequence[ResourceClaim]:
-        """What is to be allocated on such nodes."""
+        """The claims that must be allocated on such nodes."""
         if not nodes or attempt.profile.devices is None:
             return ()
         return list(attempt.profile.devices.pending(attempt.cycle, self.cluster.nodes[nodes[0]]).values())
 
     @contextmanager
     def supposing(self, old: ApiStruct, new: ApiStruct) -> Iterator[None]:
-        """As if a claim, parameters or a pod were different, as long as the context lasts."""
+        """Replaces a claim, parameters or a pod for as long as the context lasts."""
         self.cluster.change(old, new)
         try:
             yield
@@ -125,5 +125,5 @@ def _carried(attempt: Attempt) -> Sequence[semantic.ResourceClaim]:
 
 
 def released(claim: ResourceClaim) -> ResourceClaim:
-    """A claim as it is once nobody uses it and its devices are given back."""
+    """The claim as it would be once no pod uses it and its devices are released."""
     return replace(claim, status=replace(claim.status, allocation=None, reserved_for=()))

@@ -1,7 +1,7 @@
 """What the core asks the driver to do. Each write has an id; its outcome comes back as ``Done`` or ``Failed`` with it.
 
 Writes are independent of each other: where one must wait for another, the core issues it when the other is done. All but
-``Bind`` carry what they expect to find (uid, and version where it matters), so that each can be repeated safely.
+``Bind`` name the object state that they expect (uid, and version where it matters), so that each can be repeated safely.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Bind(msgspec.Struct, frozen=True, gc=False):
 
 
 class PatchPod(msgspec.Struct, frozen=True, gc=False):
-    """Change a pod's status: its PodScheduled condition, the nominated node, what claims it got."""
+    """Change a pod's status: its PodScheduled condition, the nominated node, or the claims that it got."""
 
     id: int
     namespace: str
@@ -115,7 +115,7 @@ class PatchQueue(msgspec.Struct, frozen=True, gc=False):
 
 
 class Tell(msgspec.Struct, frozen=True, gc=False):
-    """Say something about an object to people: an Event. No outcome comes back."""
+    """Report something about an object to users, as an Event. No outcome comes back."""
 
     api_version: str
     kind: str

@@ -91,7 +91,7 @@ class SchedulerMetrics(Collector):
             case Changed(new=Pod() as pod):
                 self._pod(pod)
             case Changed(old=Pod() as pod, new=None):
-                self._came.pop(_key(pod), None)
+                self._came.pop(pod.metadata.key, None)
             case Done() if event.id in self._allocating:
                 self._allocating.remove(event.id)
                 self._allocation("success").inc()
@@ -135,7 +135,7 @@ class SchedulerMetrics(Collector):
         core = self._core
         if core is None or pod.spec.node_name or (pod.spec.scheduler_name or "") not in core.profiles:
             return
-        self._came.setdefault(_key(pod), core.now)
+        self._came.setdefault(pod.metadata.key, core.clock.now)
 
     def _bound(self, key: str) -> None:
         core = self._core
@@ -144,7 +144,7 @@ class SchedulerMetrics(Collector):
         self._attempt(SCHEDULED, profile).inc()
         came = self._came.pop(key, None)
         if came is not None and core is not None:
-            self._waits.observe(max(0.0, core.now - came))
+            self._waits.observe(max(0.0, core.clock.now - came))
 
     def _only_profile(self) -> str:
         """Of a pod that is gone; with one profile that is clear."""
@@ -171,7 +171,3 @@ class SchedulerMetrics(Collector):
     def describe(self) -> Iterable[Metric]:
         """Nothing: registering must not count."""
         return ()
-
-
-def _key(pod: Pod) -> str:
-    return f"{pod.metadata.namespace}/{pod.metadata.name}"

@@ -1,13 +1,13 @@
-"""Who is where: how many pods of which description are on each node, for rules about neighbours.
+"""Counts pods by description on each node, for rules about neighbours.
 
 Pods with equal namespace, labels and wishes are one *kind*; a cluster has far fewer kinds than pods. A *question* (pods in these
-namespaces that match this selector) is put to kinds, once each, and from then on its *tally*, a count per node, is kept up to
-date as pods come and go. What pods that are on nodes ask of their neighbours (*standing* terms: required anti-affinity, and
-wishes that only score) is counted per node in the same way. So a cycle costs as much as there are nodes with matching pods, and
-not as much as there are pods.
+namespaces that match this selector) is compared with each kind once. From then on its *tally*, a count per node, stays up to date
+as pods come and go. *Standing* terms are what pods on nodes ask of their neighbours: required anti-affinity, and wishes that only
+score. They are counted per node in the same way. So the cost of a cycle depends on the number of nodes with matching pods, not on
+the number of pods.
 
-It keeps up by the cluster's log when it is asked, and not before: where nobody has rules about neighbours, it costs nothing.
-Pods on nodes that are not known do not count.
+The counts catch up with the cluster's log only when asked. If no pod has rules about neighbours, they cost nothing. Pods on
+unknown nodes do not count.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Meant:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """How many pods there are on each node that every part means. ``staying``: those being deleted do not count."""
+    """How many pods on each node match every part. With ``staying``, pods that are being deleted do not count."""
 
     parts: tuple[Meant, ...]
     staying: bool = False
@@ -64,7 +64,7 @@ class Term:
     labels: Selector | None
 
     def meant(self, namespaces: Mapping[str, Mapping[str, str]]) -> Meant:
-        """The pods it means, as namespaces are labelled now."""
+        """The pods that the term matches, with the namespaces' current labels."""
         chosen = self.namespace_labels
         if chosen is None:
             return Meant(self.namespaces, self.labels)
@@ -84,7 +84,7 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What a pod asks of its neighbours: where it must be, and what it likes (negative weight: dislikes)."""
+    """What a pod asks of its neighbours: what it requires, and what it prefers (negative weight: avoids)."""
 
     near: tuple[Term, ...] = ()
     apart: tuple[Term, ...] = ()
@@ -101,7 +101,7 @@ def has_wishes(pod: Pod) -> bool:
 
 
 def wishes_of(pod: Pod) -> Wishes:
-    """What a pod asks of its neighbours, its own labels and namespace filled in."""
+    """What a pod asks of its neighbours, with its own labels and namespace filled in."""
     if not has_wishes(pod):
         return NO_WISHES
     assert pod.spec.affinity is not None
@@ -132,8 +132,8 @@ def _term(term: PodAffinityTerm, pod: Pod) -> Term:
 
 
 def label_keys(keys: Iterable[str], test: Test, pod: Pod) -> tuple[Requirement, ...]:
-    """Labels that are to be equal to the pod's own (or not to be). A newer server has put them into the selector already;
-    asking twice changes nothing."""
+    """Requirements that labels equal the pod's own (or differ). A newer server has already put them into the selector; repeating
+    them changes nothing."""
     labels = pod.metadata.labels
     return tuple(Requirement(key, test, frozenset((labels[key],))) for key in keys if key in labels)
 
@@ -150,7 +150,7 @@ class _Standing:
 
 
 class _Tally:
-    """A question and its answer so far."""
+    """A question and its current answer."""
 
     __slots__ = ("nodes", "question")
 
@@ -160,7 +160,7 @@ class _Tally:
 
 
 class _Kind:
-    """Pods that no question can tell apart. ``counts`` are those that go along with each of them."""
+    """Pods that no question can tell apart. Each pod of the kind adds to all of ``counts``."""
 
     __slots__ = ("counts", "labels", "leaving", "namespace", "nodes", "wishes")
 
@@ -196,7 +196,7 @@ class Domains:
 
 
 class Neighbours:
-    """See the module. Answers are live: they may not be changed, nor kept beyond the cycle."""
+    """The counts of all pods on nodes. Answers are live: the caller may neither change them nor keep them beyond the cycle."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.wishful: set[str] = set()  # all pods with wishes, on nodes or not; the cluster keeps it
@@ -214,7 +214,7 @@ class Neighbours:
     # --- questions ---
 
     def tally(self, question: Question) -> Mapping[str, int]:
-        """How many pods of that description are on which nodes; nodes without any are left out."""
+        """The number of pods of that description per node, without nodes that have none."""
         self.catch_up()
         tally = self._tallies.pop(question, None)
         if tally is None:
@@ -229,7 +229,8 @@ class Neighbours:
         return tally.nodes
 
     def repelling(self, pod: PodInfo) -> list[tuple[str, Mapping[str, int]]]:
-        """Required anti-affinity of others that means this pod: the label whose domains count, and the nodes they are on."""
+        """Required anti-affinity of other pods that matches this pod: the label whose domains count, and the nodes of those
+        pods."""
         self.catch_up()
         namespaces = self._cluster.namespaces
         return [
@@ -237,7 +238,7 @@ class Neighbours:
         ]
 
     def liking(self, pod: PodInfo) -> list[tuple[str, int, Mapping[str, int]]]:
-        """What others like or dislike about this pod: label, weight, nodes they are on."""
+        """Preferences of other pods that match this pod: the label, the weight, and the nodes of those pods."""
         self.catch_up()
         namespaces = self._cluster.namespaces
         return [
@@ -266,7 +267,7 @@ class Neighbours:
     # --- keeping up ---
 
     def catch_up(self) -> None:
-        """Counts again what changed."""
+        """Updates the counts by what changed."""
         log = self._cluster.log
         if self._read == log.end:
             return
@@ -330,7 +331,7 @@ class Neighbours:
         return kind
 
     def _drop_absent(self) -> None:
-        """Forgets kinds and terms of which no pod is left."""
+        """Forgets kinds and terms that no pod has any more."""
         self._kinds = {key: each for key, each in self._kinds.items() if each.nodes}
         self._apart = {key: each for key, each in self._apart.items() if each.nodes}
         self._likes = {key: each for key, each in self._likes.items() if each.nodes}
@@ -338,7 +339,7 @@ class Neighbours:
     def _stand(self, wishes: Wishes) -> Iterable[_Standing]:
         for term in wishes.apart:
             yield self._apart.setdefault(term, _Standing(term, 1))
-        # Kubernetes' hardPodAffinityWeight: who must be near somebody likes them with weight 1.
+        # Kubernetes' hardPodAffinityWeight: a required affinity also scores with weight 1.
         for term, weight in (*((term, 1) for term in wishes.near), *wishes.preferred):
             yield self._likes.setdefault((term, weight), _Standing(term, weight))
 
@@ -352,7 +353,7 @@ class Neighbours:
                 del counts[node]
 
     def _drop_tallies(self) -> None:
-        """Forgets the half that was not used for longest."""
+        """Forgets the least recently used half."""
         for question in list(self._tallies)[: TALLIES_KEPT // 2]:
             del self._tallies[question]
         kept = set(map(id, self._tallies.values()))
@@ -360,7 +361,7 @@ class Neighbours:
             kind.counts = [each for each in kind.counts if isinstance(each, _Standing) or id(each) in kept]
 
     def validate(self) -> None:
-        """Raises AssertionError where a count is not what a fresh look gives."""
+        """Raises AssertionError where a count differs from a fresh count."""
         self.catch_up()
         fresh = Neighbours(self._cluster)
         for question, tally in self._tallies.items():

@@ -16,7 +16,7 @@ _ONE_POD = 10**9
 
 
 class NodeInfo:
-    """See the module. ``node`` is None for a node that is not known (yet) but that pods say they are on.
+    """A node and the pods on it. ``node`` is None if pods name the node but its object is not known (yet).
 
     Invariant, re-derived by ``validate``: ``taken`` is the sum of its pods' requests (each counting as one of ``pods``),
     plus what their devices take of it (``extra``).
@@ -28,7 +28,7 @@ class NodeInfo:
         self.name = name
         self.node: Node | None = None
         self.offered: Amounts = {}
-        self.kind = ""  # equal for nodes that offer the same and keep off the same pods
+        self.kind = ""  # equal for nodes that offer the same and reject the same pods
         self.pods: dict[str, PodInfo] = {}
         self.taken: Amounts = {}
         self.ports: dict[HostPort, int] = {}
@@ -39,21 +39,21 @@ class NodeInfo:
         return self.node.metadata.labels if self.node is not None else {}
 
     def describe(self, node: Node | None) -> None:
-        """The node object changed, or went."""
+        """Takes the new node object; None if it was deleted."""
         self.node = node
         self.offered = amounts(node.status.allocatable) if node is not None else {}
         spec = node.spec if node is not None else None
         self.kind = repr((spec.unschedulable, spec.taints, self.offered)) if spec is not None else ""
 
     def add(self, pod: PodInfo, extra: Amounts | None = None) -> None:
-        """A pod comes, or is assumed to."""
+        """Adds a pod that is bound to the node or assumed there."""
         self.pods[pod.key] = pod
         if extra:
             self.extra[pod.key] = extra
         self._count(pod, extra or {}, 1)
 
     def remove(self, key: str) -> None:
-        """A pod that is on the node goes."""
+        """Removes a pod from the node."""
         self._count(self.pods.pop(key), self.extra.pop(key, {}), -1)
 
     def _count(self, pod: PodInfo, extra: Amounts, sign: int) -> None:
@@ -81,12 +81,12 @@ class NodeInfo:
 
 
 def kind_of(node: NodeInfo) -> str:
-    """What can be seen of a node by who reads its taints and what it offers."""
+    """What a plugin sees of a node if it reads only the taints and what the node offers."""
     return node.kind
 
 
 def load_of(node: NodeInfo) -> tuple[object, ...]:
-    """What can be seen of a node by who also reads what is taken of it."""
+    """What a plugin sees of a node if it also reads how much is taken."""
     return node.kind, *node.taken.items()
 
 

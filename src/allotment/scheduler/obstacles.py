@@ -1,14 +1,15 @@
-"""What keeps a pod from being placed whatever nodes there are or will be: its standing obstacle.
+"""What keeps a pod from being placed whatever nodes exist or will exist: its standing obstacle.
 
-A gate, a scheduler that nobody runs, a claim, template, group, queue or priority class that is missing, a quota that does not let its claim
-be made, a gang of which too few are there, a queue at its capability. Explanations, plans and simulations all ask here before
-they look at nodes, so that none of them calls a pod placeable, or adds machines for it, that nobody will try.
+Obstacles are a gate, a scheduler that does not run, a missing claim, template, group, queue or priority class, a quota that
+forbids the pod's claim, a gang with too few members, and a queue at its capability. Explanations, plans and simulations all ask
+here before they look at nodes. So none of them calls a pod placeable, or adds machines for it, when no scheduler will try the
+pod.
 
-The first obstacle is told, in the scheduler's own words where it has any. More is known here than the scheduler itself reads (templates,
-quotas, priority classes): who makes claims is another controller, and who admits pods is the server.
+This module reports the first obstacle, in the scheduler's own words where it has any. It reads more than the scheduler does
+(templates, quotas, priority classes), because another controller makes the claims and the server admits the pods.
 
-Quotas are counted from the claims that are in the cluster, those included that a simulation made. So of pods that wait together
-the first ones get what a quota has left.
+Quotas are computed from the claims in the cluster, including those that a simulation made. So among pods that wait together, the
+first ones get what a quota has left.
 """
 
 from __future__ import annotations
@@ -21,12 +22,11 @@ from allotment.api.batch import PodGroup, PriorityClass
 from allotment.api.claim_marks import POD_CLAIM_NAME
 from allotment.api.core import Pod
 from allotment.api.likeness import near
-from allotment.api.resource import ResourceClaimTemplate
+from allotment.api.resource import ResourceClaim, ResourceClaimTemplate
 from allotment.scheduler.config.configuration import DEFAULT_SCHEDULER
 from allotment.scheduler.devices.claim_quotas import ClaimQuotas, claim_like, usage
 from allotment.scheduler.devices.claim_quotas import add as add_usage
 from allotment.scheduler.devices.extended_resources import existing, extended_claim, served
-from allotment.scheduler.devices.pod_wants import NAME as DEVICES
 from allotment.scheduler.framework import Status, StatusCode
 from allotment.scheduler.gangs.gang import gang_of, incomplete
 from allotment.scheduler.gangs.tenant_queues import QUEUE, TenantQueues, add, demand_of, further_demand
@@ -46,28 +46,29 @@ if TYPE_CHECKING:
     from allotment.scheduler.resource_requests import Amounts
 
 Knows = Callable[["type[ApiStruct]", str], bool]
-"""Whether all objects of a kind in a namespace are in the cluster: else nothing can be said to be missing."""
+"""Whether the cluster holds all objects of a kind in a namespace. If not, no such object can be called missing."""
 ClaimName = Callable[[str, str, str], str]
-"""The name that a claim gets which is made for an owner's entry, by the owner's name, the entry's and the owner's uid."""
+"""Returns the name of the claim made for an owner's entry, from the owner's name, the entry's name and the owner's uid."""
 
 OWN_NAMES = frozenset(("", DEFAULT_SCHEDULER))
-"""Pods are for these where they name nobody else."""
+"""The schedulers of pods that name no other."""
 ADMISSION, CLAIM_MAKING, SCHEDULER = "Admission", "ClaimMaking", "Scheduler"
-"""Stand for a plugin where somebody else than the scheduler is in the way."""
+"""Plugin names for obstacles that come from a component other than the scheduler."""
 _GATED = "SchedulingGated"
-"""The server itself says this of pods with gates, whoever is to place them."""
+"""The reason that the server itself gives for pods with gates, whichever scheduler they name."""
 _SYSTEM = "system-"
-"""Priority classes that every server has begin with this."""
+"""The prefix of priority classes that every server has."""
 _NAMED = 3
 
 
 class Obstacles:
-    """See the module. The cluster is the caller's, and may change between questions.
+    """Finds the standing obstacles of pods. The caller owns the cluster and may change it between questions.
 
-    ``schedulers`` are the names by which pods ask for one that certainly runs. Without ``gang_lifecycle``, groups do not matter: the caller does not
-    see them. With ``growing`` there may be more nodes than there are: then it is no standing obstacle that what there is now is kept for
-    other queues, and ``of_member`` alone asks for that. With ``claim_name``, it is known whether somebody else has the name of a claim that is
-    still to be made. ``version`` changes whenever anything in the cluster does: then what holds for a gang is found out once for all members.
+    ``schedulers`` are the names of schedulers that certainly run. Without ``gangs``, groups do not matter, because the caller
+    does not see them. With ``growing``, nodes may be added: then amounts that are kept for other queues now are no standing
+    obstacle, and only ``of_member`` checks them. With ``claim_name``, the class can tell whether another owner already has
+    the name of a claim that must still be made. ``version`` must change whenever the cluster does. It lets the class compute
+    what holds for a gang once for all members.
     """
 
     def __init__(
@@ -97,7 +98,7 @@ class Obstacles:
         self._uncreated: Mapping[str, str] = {}
 
     def refuse(self, uncreated: Mapping[str, str]) -> None:
-        """From now on, these pods (``namespace/name``) count as not created, for a reason each, and no others do."""
+        """Makes these pods (``namespace/name``), and no others, count as not created from now on, each for its reason."""
         self._uncreated = uncreated
         self._gang_answers.clear()
 
@@ -106,19 +107,19 @@ class Obstacles:
         return bool(self._uncreated) and f"{pod.metadata.namespace}/{pod.metadata.name}" in self._uncreated
 
     def of(self, pod: PodInfo) -> Status | None:
-        """What keeps a pod without a node from being placed; None: nothing but nodes can."""
+        """What keeps a pod without a node from being placed; None if only nodes can."""
         return self.of_itself(pod) or (self._of_group(pod) if self._gangs and pod.group else None)
 
     def of_member(self, pod: PodInfo) -> Status | None:
-        """As ``of``, for a pod whose gang is being placed: whether enough others are there does not matter any more."""
+        """Like ``of``, for a pod whose gang is being placed: the number of other members no longer matters."""
         status = self.of_itself(pod)
         gang = self._gang(pod) if status is None and self._gangs and pod.group else None
         words = self._of_queue(gang, (pod,), starts=False, growing=False) if gang is not None else ""
         return _of_its_queue(words) if words else status
 
     def unmade(self, pod: Pod) -> Status | None:
-        """What keeps a claim from being made that a pod asks for by template, if anything does. Of what a quota has left, a claim
-        gets what those of the pod's earlier entries do not take."""
+        """What prevents a claim that the pod asks for by template, if anything. The claims of the pod's earlier entries draw on a
+        quota first."""
         namespace = pod.metadata.namespace
         used: Usage | None = None
         for entry in self._unmade_entries(pod):
@@ -142,7 +143,7 @@ class Obstacles:
     # --- the pod by itself ---
 
     def of_itself(self, pod: PodInfo) -> Status | None:
-        """As ``of``, its group aside."""
+        """Like ``of``, without the pod's group."""
         name = pod.pod.spec.scheduler_name or ""
         if pod.key in self._uncreated:
             return _kept_by(ADMISSION, self._uncreated[pod.key])
@@ -154,17 +155,17 @@ class Obstacles:
         profile = self._profiles.get(name) or next(iter(self._profiles.values()))
         status = admission(pod, self._cluster, profile, gangs=self._gangs)
         if not status.ok:
-            return (self.unmade(pod.pod) if status.plugin == DEVICES else None) or status
+            return (self.unmade(pod.pod) if status.awaits is ResourceClaim else None) or status
         return self._of_priority(pod.pod) or self._of_extended(pod)
 
     def runs(self, scheduler: str) -> bool:
-        """Whether there is a scheduler of this name, as far as pods show."""
+        """Whether the pods show that a scheduler of this name runs."""
         if scheduler in self._schedulers:
             return True
         return scheduler in schedulers_heard_of(each.pod for each in self._cluster.pods.values())
 
     def _of_priority(self, pod: Pod) -> Status | None:
-        """A pod that was created has its priority; one that is only planned is refused without its class."""
+        """A created pod has its priority. The server would refuse a planned pod whose priority class is missing."""
         name = pod.spec.priority_class_name or ""
         known = not name or pod.spec.priority is not None or name.startswith(_SYSTEM)
         if known or name in self._cluster.priority_classes or not self._knows(PriorityClass, ""):
@@ -172,7 +173,7 @@ class Obstacles:
         return _kept_by(ADMISSION, f"there is no PriorityClass {name}")
 
     def _of_extended(self, pod: PodInfo) -> Status | None:
-        """The scheduler makes a claim for extended resources, which a quota may refuse as any other."""
+        """The scheduler makes a claim for extended resources, which a quota may refuse like any other claim."""
         resources = served(pod, self._cluster.extended)
         if not resources or existing(pod, self._cluster.claims) is not None:
             return None
@@ -186,7 +187,7 @@ class Obstacles:
     # --- claims of templates ---
 
     def _unmade_entries(self, pod: Pod) -> Iterator[PodResourceClaim]:
-        """What a pod asks for by template and has no claim for, its group's claims aside."""
+        """The entries that name a template and have no claim yet, without those of its group."""
         claims = self._cluster.claims
         noted = {status.name for status in pod.status.resource_claim_statuses}
         noted |= {
@@ -198,7 +199,8 @@ class Obstacles:
                 yield entry
 
     def name_taken(self, owner: Pod | PodGroup, entry: str) -> str:
-        """Whether somebody else has the name that the claim for an entry would get, and what to do about it; empty: nobody has."""
+        """Says that another owner has the name that the claim for an entry would get, and what to do about it. Empty if the name
+        is free."""
         meta = owner.metadata
         name = self._claim_name(meta.name, entry, meta.uid) if self._claim_name is not None else ""
         found = self._cluster.claims.objects.get(f"{meta.namespace}/{name}")
@@ -210,12 +212,12 @@ class Obstacles:
         return f"there is a ResourceClaim {meta.namespace}/{name} that was not made for this {what}; delete it, and one will be made"
 
     def _owner(self, pod: Pod, entry: PodResourceClaim) -> Pod | PodGroup:
-        """For whom the claim of an entry is made."""
+        """The owner of the claim that is made for an entry."""
         group = self._cluster.groups.get(group_key(pod))
         return group if isinstance(group, PodGroup) and entry in group.spec.resource_claims else pod
 
     def _others(self, name: str, own: str) -> str:
-        """The namespaces that have a template of this name; if none, what is called alike in the pod's own. In words."""
+        """Names the namespaces that have a template of this name or, if none has, similar names in the pod's own namespace."""
         keys = [key.split("/") for key in sorted(self._cluster.templates)]
         found = [namespace for namespace, other in keys if other == name]
         if not found:
@@ -243,7 +245,7 @@ class Obstacles:
         return answer.of(pod)
 
     def _of_gang(self, gang: Gang, members: Mapping[str, PodInfo]) -> _GangAnswer:
-        """What keeps a gang, or those of its members that are more than its queue takes."""
+        """What keeps a gang from being placed, or only the members for which its queue has no room."""
         placed = [each for each in members.values() if each.node]
         ended = self._cluster.finished.get(gang.key, {})
         need = gang.need(placed, list(ended.values()).count("Succeeded"))
@@ -268,7 +270,7 @@ class Obstacles:
     def _within_queue(
         self, gang: Gang, pods: Sequence[PodInfo]
     ) -> tuple[Sequence[PodInfo], dict[str, Status]]:
-        """The pods that the queue of a gang takes, as the scheduler goes through them; and why it does not take the others."""
+        """The pods that the gang's queue takes, in the scheduler's order, and why it does not take the others."""
         if not self._of_queue(gang, pods, starts=False, growing=self._growing):
             return pods, {}
         total: Amounts = {}
@@ -290,7 +292,8 @@ class Obstacles:
         return taken, found
 
     def _of_queue(self, gang: Gang, pods: Sequence[PodInfo], *, starts: bool, growing: bool) -> str:
-        """Why the queue of a gang cannot take these pods together, and with ``starts`` what the gang wants at least."""
+        """Why the gang's queue cannot take these pods together. With ``starts``, the queue must also be able to give the
+        resources that the gang states."""
         if not gang.queue:
             return ""
         least = demand_of(pods, self._cluster)
@@ -299,7 +302,7 @@ class Obstacles:
         return self._beyond(gang, least, growing=growing)
 
     def _beyond(self, gang: Gang, amounts: Amounts, *, growing: bool) -> str:
-        """Why the queue of a gang cannot give so much."""
+        """Why the gang's queue cannot give that much."""
         if self._regrouped != self._cluster.regrouped:
             self._regrouped = self._cluster.regrouped
             self._queues.reset()
@@ -309,7 +312,7 @@ class Obstacles:
 
 @dataclass(frozen=True, slots=True)
 class _GangAnswer:
-    """What keeps ``all`` members of a gang, or ``some`` of them, by key, while others may go."""
+    """What keeps ``all`` members of a gang from being placed, or only ``some``, by key."""
 
     all: Status | None = None
     some: Mapping[str, Status] = field(default_factory=dict)
@@ -322,7 +325,7 @@ _FREE = _GangAnswer()
 
 
 def schedulers_heard_of(pods: Iterable[Pod]) -> set[str]:
-    """The schedulers that certainly run, or did: those that have placed a pod or said why they could not."""
+    """The schedulers that have certainly run: they have placed a pod or said why they could not."""
     return {
         pod.spec.scheduler_name or ""
         for pod in pods

@@ -1,4 +1,5 @@
-"""One pod: on which node, with what; or why on none. Decides and reserves in memory, writes nothing."""
+"""Places one pod: chooses its node and devices, or says why no node fits. It decides and reserves in memory and writes
+nothing."""
 
 from __future__ import annotations
 
@@ -25,14 +26,14 @@ if TYPE_CHECKING:
 VERDICTS_KEPT = 2_000_000
 FEWEST_SHAPES = 16
 ENOUGH_NODES = 100
-"""Where scores depend on other nodes, so many that fit are compared, best by local score first."""
+"""If scores depend on other nodes, the placer compares this many fitting nodes, those with the best local scores."""
 EXTRA = "extra"
-"""In a cycle's state: what the pod's devices cost of the node's own resources."""
+"""The key in a cycle's state for what the pod's devices cost of the node's own resources."""
 
 
 @dataclass(slots=True)
 class Placement:
-    """A pod that has its node and devices, in memory. ``steps`` remain to be written."""
+    """A pod that has its node and devices in memory. ``steps`` are still to be written."""
 
     cycle: Cycle
     node: str
@@ -41,18 +42,18 @@ class Placement:
 
 @dataclass(slots=True)
 class Attempt:
-    """What is known of a pod before a node is chosen."""
+    """What is known about a pod before the placer chooses a node."""
 
     cycle: Cycle
     profile: Profile
     shape: Hashable
     index: Index
-    filters: list[Filter]  # those that look at other nodes
+    filters: list[Filter]  # the filters that read other nodes
     scores: list[Everywhere]
 
 
 class Rejections(Mapping[str, Status]):
-    """What nodes say, made when somebody wants to know: mostly nobody does."""
+    """The rejection of each node, computed on first access because it is seldom needed."""
 
     def __init__(self, work_out: Callable[[], dict[str, Status]]) -> None:
         self._work_out = work_out
@@ -72,7 +73,7 @@ class Rejections(Mapping[str, Status]):
 
 
 class Placer:
-    """Places pods on a cluster, by the profile that each names."""
+    """Places pods on a cluster, each by the profile that it names."""
 
     def __init__(self, cluster: Cluster, profiles: Mapping[str, Profile]) -> None:
         self._cluster = cluster
@@ -85,12 +86,12 @@ class Placer:
         return attempt if isinstance(attempt, NoNode) else self.finish(attempt)
 
     def finish(self, attempt: Attempt) -> Placement | NoNode:
-        """Chooses the best node for a pod that was begun with, and reserves what it needs there."""
+        """Chooses the best node for a pod after ``begin``, and reserves what it needs there."""
         node = self.choose(attempt)
         return node if isinstance(node, NoNode) else self.reserve(attempt, node)
 
     def begin(self, pod: PodInfo, now: float) -> Attempt | NoNode:
-        """PreFilter: whether there is any point in asking nodes."""
+        """Runs PreFilter: prepares an attempt, or returns why no node can fit."""
         profile = self._profiles[pod.pod.spec.scheduler_name or ""]
         cycle = Cycle(pod, self._cluster, now)
         seen: Hashable = None
@@ -99,10 +100,10 @@ class Placer:
             if not status.ok and status.code is not StatusCode.SKIP:
                 return refused_by(status)
             seen = profile.devices.shape(cycle)
-        group = pod.group if self._cluster.nominated else ""  # whose room is kept for whom
+        group = pod.group if self._cluster.nominated else ""  # its members share kept room
         shape: tuple[Hashable, ...] = (profile.name, pod.asks, seen, group)
         index = self._index(shape, profile, cycle)
-        if pod.volumes is not None:  # of which what one node says is not all
+        if pod.volumes is not None:  # a local verdict does not cover volumes
             shape = (*shape, likeness(pod.volumes, self._cluster.storage))
         if index.refusal is not None:
             return refused_by(index.refusal)
@@ -136,7 +137,7 @@ class Placer:
                 self._indexes.popitem(last=False)
             own = Cycle(
                 cycle.pod, cycle.cluster, cycle.now, dict(cycle.state)
-            )  # what restricts one pod stays with it
+            )  # the restriction of one pod must not reach the others of its shape
             index = self._indexes[shape] = Index(profile, own)
         else:
             self._indexes.move_to_end(shape)
@@ -150,7 +151,7 @@ class Placer:
         if isinstance(cleared, str):
             return cleared
         found = self._choose(attempt)
-        if cleared is not None and isinstance(found, NoNode):  # what the room that is kept for it lacks yet
+        if cleared is not None and isinstance(found, NoNode):  # add what the kept room still lacks
             return replace(found, plugins=found.plugins | {cleared.plugin})
         return found
 
@@ -167,7 +168,8 @@ class Placer:
         return self._best(attempt, fitting)
 
     def _cleared(self, attempt: Attempt) -> str | Status | None:
-        """The node that others were evicted from for this pod, if it fits there by now, else why not; None: there is none."""
+        """The node that was cleared for this pod if the pod fits there now, else the reason. None if no node was cleared for
+        it."""
         cycle = attempt.cycle
         node = self._cluster.nodes.get(self._cluster.nominated.get(cycle.pod.key, ""))
         if node is None or (cycle.names is not None and node.name not in cycle.names):
@@ -176,7 +178,7 @@ class Placer:
         return node.name if isinstance(verdict, int) else verdict
 
     def judge(self, attempt: Attempt, node: NodeInfo) -> int | Status:
-        """As ``verdict``, but true also when pods were taken away since the attempt began."""
+        """Like ``verdict``, but also correct if pods were removed on trial since the attempt began."""
         if attempt.filters:
             again = self.begin(attempt.cycle.pod, attempt.cycle.now)
             if isinstance(again, NoNode):
@@ -185,17 +187,18 @@ class Placer:
         return self.verdict(attempt, node)
 
     def verdict(self, attempt: Attempt, node: NodeInfo, *, without: str = "") -> int | Status:
-        """The local score of one node, or why not, spreading and neighbours included; one plugin may be left out."""
+        """The local score of one node or its rejection, with the filters for spreading and neighbours. The caller may leave out
+        one plugin."""
         verdict = attempt.index.judge(node, without=without)
         rejected = self._passes(attempt, node) if isinstance(verdict, int) else None
         return verdict if rejected is None else rejected
 
     def rejection(self, attempt: Attempt, node: NodeInfo, *, without: str = "") -> Status | None:
-        """As ``verdict``, where the score does not matter; None: the pod fits."""
+        """Like ``verdict`` without the score; None means that the pod fits."""
         return attempt.index.rejection(node, without=without) or self._passes(attempt, node)
 
     def rejections(self, attempt: Attempt) -> Mapping[str, Status]:
-        """What each node says that does not fit; worked out when first looked at."""
+        """The rejection of each node that does not fit, computed on first access."""
         return Rejections(lambda: self._rejections(attempt))
 
     def _rejections(self, attempt: Attempt) -> dict[str, Status]:
@@ -219,7 +222,7 @@ class Placer:
         else:
             candidates = []
             for name in sorted(cycle.names & nodes.keys()):
-                if nodes[name].node is None:  # not one of those that are counted
+                if nodes[name].node is None:  # the node is not among those that count
                     continue
                 verdict = index.judge(nodes[name])
                 if isinstance(verdict, int):
@@ -263,14 +266,14 @@ class Placer:
     # --- Reserve ---
 
     def reserve(self, attempt: Attempt, name: str) -> Placement | NoNode:
-        """Takes what the pod needs on the node, and assumes that it is there. Leaves nothing behind where that fails."""
+        """Takes what the pod needs on the node and assumes the pod there. If that fails, it leaves nothing behind."""
         placed = self.take(attempt, name)
         if isinstance(placed, Placement):
             self._cluster.assume(placed.cycle.pod, name, placed.cycle.state.get(EXTRA))
         return placed
 
     def take(self, attempt: Attempt, name: str) -> Placement | NoNode:
-        """As ``reserve``, for a pod whose binding is shown at once: what it takes beside its claims is counted then."""
+        """Like ``reserve``, for a pod whose binding the caller shows at once. The cluster counts its other resources then."""
         cycle, node = attempt.cycle, self._cluster.nodes[name]
         self._cluster.fleet.effort.take()
         for number, plugin in enumerate(attempt.profile.reserve):
@@ -293,11 +296,11 @@ class Placer:
         self._cluster.forget(cycle.pod)
         node = self._cluster.nodes.get(name) or NodeInfo(
             name
-        )  # it may be gone, and is not to come back by this
+        )  # the node may be gone, and this must not bring it back
         for plugin in reversed(profile.reserve):
             plugin.unreserve(cycle, node)
 
     def validate(self) -> None:
-        """Raises AssertionError where a remembered verdict is not what plugins say now."""
+        """Raises AssertionError where a remembered verdict differs from what the plugins say now."""
         for index in self._indexes.values():
             index.validate()

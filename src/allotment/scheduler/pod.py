@@ -1,7 +1,7 @@
 """A pod as the scheduler sees it.
 
-What it asks for is worked out once, however often its status changes and however many others ask for the same: pods of equal
-spec have one ``Asks``.
+The scheduler works out once what a pod asks for, however often its status changes and however many pods ask for the same: pods of
+equal spec share one ``Asks``.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from allotment.scheduler.volumes.pod_volumes import PodVolumes
 
 GROUP_ANNOTATIONS = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
-"""Volcano's: each names the PodGroup that a pod belongs to."""
+"""Volcano's annotations, each of which names the PodGroup that a pod belongs to."""
 VOLCANO = "volcano:"
-"""The prefix of keys of Volcano's groups, whose names are apart from those of Kubernetes' own."""
+"""The prefix of keys of Volcano's groups. It keeps their names apart from those of Kubernetes' own groups."""
 FINISHED = ("Succeeded", "Failed")
 
 
 class HostPort(NamedTuple):
-    """A port of the node that a pod wants for itself."""
+    """A port of the node that a pod requests exclusively."""
 
     ip: str
     protocol: str
@@ -35,8 +35,8 @@ class HostPort(NamedTuple):
 
 
 class Asks:
-    """What pods of one spec ask for, wherever they are, volumes aside. The same object means: the same to every plugin that looks at
-    the pod's spec alone."""
+    """What pods of one spec ask for, without their node and volumes. Pods that share the object look the same to every plugin
+    that reads only the spec."""
 
     __slots__ = ("__weakref__", "ports", "requests", "spec")
 
@@ -47,15 +47,15 @@ class Asks:
 
 
 class _Asked:
-    """All that is asked for now, each once. Pods mostly come in rows of equal ones, so the latest is looked at first."""
+    """All ``Asks`` in use, each once. Equal pods mostly arrive one after another, so it compares with the latest first."""
 
     def __init__(self) -> None:
         self._known: WeakValueDictionary[bytes, Asks] = WeakValueDictionary()
         self._latest: Asks | None = None
 
     def by(self, spec: PodSpec) -> Asks:
-        """What a spec asks for; the same object as long as any pod has it."""
-        if spec.node_name is not None or spec.volumes:  # volumes have names of their own in every pod
+        """What a spec asks for. Equal specs get the same object as long as any pod has it."""
+        if spec.node_name is not None or spec.volumes:  # every pod names its own volumes
             spec = replace(spec, node_name=None, volumes=())
         if self._latest is None or self._latest.spec != spec:
             wording = encode(spec)
@@ -68,8 +68,8 @@ _asked = _Asked()
 
 
 class PodInfo:
-    """See the module. ``group`` is the key of the group that it names, empty if it names none. ``volumes`` are None if those that
-    the pod has do not matter to where it runs."""
+    """A pod with what it asks for. ``group`` is the key of the group that it names, empty if it names none. ``volumes`` is None
+    if the pod's volumes do not restrict where it runs."""
 
     __slots__ = (
         "asks",
@@ -154,7 +154,7 @@ def claims_named(pod: Pod) -> tuple[str, ...]:
 
 
 def _same_asks(old: PodSpec, new: PodSpec) -> bool:
-    """Whether a pod asks for the same as before. Binding it changes only where it is."""
+    """Whether a pod asks for the same as before. Binding a pod changes only its node."""
     return old == (new if old.node_name == new.node_name else replace(new, node_name=old.node_name))
 
 

@@ -1,29 +1,29 @@
-"""What waits to be placed, and when it is worth trying.
+"""The entries that wait to be placed, and when it is worth trying them.
 
 An *entry* is a pod or a whole gang. It is in exactly one place:
 
-* **active**: ready; the highest priority first, then the namespace whose pods cost least so far (``fair_order``), then who has
-  waited longest; *lanes* (Volcano's queues) take turns;
+* **active**: ready; the highest priority first, then the namespace whose pods cost least so far (``fair_order``), then the entry
+  that has waited longest; *lanes* (Volcano's queues) take turns;
 * **backoff**: ready again after a delay that doubles with each failed attempt;
-* **parked**: turned away by plugins, until an event arrives that can help;
-* **gated**: not to be tried at all until its gate opens (PreEnqueue);
-* **taken**: popped, and not yet reported on.
+* **parked**: rejected by plugins, until an event arrives that can help;
+* **gated**: not tried until the ``gate`` admits it (PreEnqueue);
+* **taken**: popped, and its result not yet reported.
 
-Entries that ask for the same thing (equal shape) are parked together, and when something happens that can help, one of them
-goes as a *scout*, the one that would be tried first anyway. If it is placed, the next one follows; if it is turned away,
-the others stay where they are. So ten thousand equal pods that do not fit cost one attempt per event, not ten thousand.
-Where all nodes rejected them *for good* (``Status.lasting``), pods and claims that come and go help nobody but themselves,
-and cost nothing.
+Entries that ask for the same thing (equal shape) are parked together. When an event can help them, the queue sends one as a
+*scout*: the one that would be tried first anyway. If the scout is placed, the next one follows; if it is rejected, the others
+stay parked. So ten thousand equal pods that do not fit cost one attempt per event, not ten thousand. If all nodes rejected them
+*for good* (``Status.lasting``), pods and claims that come and go cost nothing: such a change helps only the pod itself or the
+pods of the claim.
 
-A decision that takes more steps than one turn has is *paused* (``pause``) and goes on in a later turn, from the slow lane, and
-so do all entries that ask for the same from then on, until one of them is decided within a turn. While others wait, the slow
-lane gets every other step and no more: an expensive pod delays a simple one by one slice, and ten thousand simple ones cannot
-starve it.
+A decision that needs more steps than one turn allows is *paused* (``pause``). It continues in a later turn, from the slow lane.
+From then on, all entries that ask for the same use the slow lane too, until one of them is decided within a turn. While others
+wait, the slow lane gets half of the steps: an expensive pod delays a simple one by one slice, and ten thousand simple pods cannot
+starve an expensive one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, TypeVar
@@ -35,14 +35,17 @@ from allotment.scheduler.framework import Concerns, HelpsAnyone, ObjectAction, P
 
 if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct
+    from allotment.scheduler.clock import Clock
     from allotment.scheduler.cluster import Cluster
+    from allotment.scheduler.framework import Status
+    from allotment.scheduler.gate import Gate
     from allotment.scheduler.pod import PodInfo
 
 Rank = tuple[int, float, int, str]
-"""The lowest is tried first: its priority, negated; when it came; a number of its own; its key."""
+"""The lowest rank is tried first: the negated priority, the time of arrival, a unique number, and the key."""
 
 REVISIT_SECONDS = 300.0
-"""Parked entries are tried again after so long even if nothing seems to help: a plugin may have missed an event."""
+"""The queue tries parked entries again after this time even if no event seems to help: a plugin may have missed one."""
 
 ACTIVE, BACKOFF, PARKED, GATED, TAKEN = "active", "backoff", "parked", "gated", "taken"
 PLACES = (ACTIVE, BACKOFF, PARKED, GATED)
@@ -52,8 +55,8 @@ _COSTS_KEPT = 10_000
 
 @dataclass(frozen=True, slots=True)
 class QueueBackoff:
-    """How long an entry rests after its n-th failed attempt, in seconds. One that was turned away is tried again only when
-    something happened that can help, so it rests shortly; one that failed for no reason of its own, longer."""
+    """How long an entry rests after its n-th failed attempt, in seconds. The rest is short for a rejected entry, which is tried
+    again only after an event that can help. It is longer for an entry that failed for no reason of its own."""
 
     initial: float = 0.1
     turned_away: float = 1.0  # at most
@@ -71,29 +74,29 @@ class QueueEntry:
     key: str
     priority: int
     pods: tuple[PodInfo, ...]
-    since: float  # when it came
+    since: float  # when it arrived
     place: str = ACTIVE
     attempts: int = 0
-    tried: float = 0.0  # when the last attempt was
-    shape: Hashable = None  # with whom it is parked
-    plugins: frozenset[str] = frozenset()  # who turned it away
-    lasting: bool = False  # and that for good, as long as nodes and devices are what they are
+    tried: float = 0.0  # time of the last attempt
+    shape: Hashable = None  # equal for entries that are parked together
+    plugins: frozenset[str] = frozenset()  # which plugins rejected it
+    lasting: bool = False  # they rejected it for good, as long as nodes and devices do not change
     ready: float = 0.0  # when its backoff ends
-    lane: str = ""  # of several, which take turns
-    slow: bool = False  # it is tried from the slow lane
-    paused: bool = False  # the decision about it goes on in another turn
-    spent: int = 0  # how many steps that took so far
-    again: int = 0  # how many of the last ones have to be taken again
+    lane: str = ""  # the lane it belongs to; lanes take turns
+    slow: bool = False  # it is in the slow lane
+    paused: bool = False  # its decision continues in another turn
+    spent: int = 0  # steps that the decision took so far
+    again: int = 0  # how many of the latest steps must be repeated
     rank: Rank = (0, 0.0, 0, "")
 
     @property
     def tenant(self) -> str:
-        """Who bears what decisions about it cost."""
+        """The tenant that is charged for decisions about the entry."""
         return self.pods[0].namespace
 
     @property
     def kind(self) -> Hashable:
-        """Equal for entries about which a decision costs the same, as far as one can tell beforehand."""
+        """Equal for entries whose decisions are expected to cost the same."""
         return self.pods[0].asks, self.key if self.pods[0].key != self.key else ""
 
 
@@ -104,7 +107,7 @@ class _Bucket:
     entries: dict[str, QueueEntry] = field(default_factory=dict)
     plugins: frozenset[str] = frozenset()
     lasting: bool = False
-    scout: str = ""  # an entry of this shape that is on its way
+    scout: str = ""  # the entry of this shape that was sent to be tried
     order: list[Rank] = field(default_factory=list)  # a heap, with some that are gone
 
     def add(self, entry: QueueEntry) -> None:
@@ -151,7 +154,11 @@ class _Interest:
 class SchedulingQueue:
     """See the module. ``plugins`` are all plugins of all profiles, by name."""
 
-    def __init__(self, plugins: Iterable[Plugin], backoff: QueueBackoff | None = None) -> None:
+    def __init__(
+        self, clock: Clock, plugins: Iterable[Plugin], gate: Gate, backoff: QueueBackoff | None = None
+    ) -> None:
+        self._clock = clock
+        self.gate = gate
         self.plugins = {plugin.name: plugin for plugin in plugins}
         self._backoff = backoff or QueueBackoff()
         self._entries: dict[str, QueueEntry] = {}
@@ -206,7 +213,6 @@ class SchedulingQueue:
         key: str,
         priority: int,
         pods: tuple[PodInfo, ...],
-        now: float,
         *,
         lane: str = "",
         gate: str = "",
@@ -215,6 +221,7 @@ class SchedulingQueue:
         with the lowest ``turn`` is served first."""
         assert key not in self._entries, f"{key} is queued already"
         self._numbers += 1
+        now = self._clock.now
         entry = QueueEntry(key, priority, pods, now, lane=lane, rank=(-priority, now, self._numbers, key))
         self._entries[key] = entry
         if gate:
@@ -225,26 +232,39 @@ class SchedulingQueue:
 
     def remove(self, key: str) -> None:
         """An entry is placed, or gone. If it was a scout that got its place, the next one of its shape follows."""
+        self.gate.forget(key)
         entry = self._entries.pop(key, None)
         if entry is None:
             return
         self._leave(entry)
         self._relieve(entry)
 
-    def gate(self, key: str, plugin: str) -> None:
-        """Keeps an entry from being tried until an event that can help the plugin's pods."""
+    # --- the gate ---
+
+    def shut(self, key: str, status: Status) -> None:
+        """Keeps an entry from being tried until an event that can help the pods that the status's plugin turned away. People are
+        told if that lasts."""
         entry = self._entries[key]
-        self._leave(entry)
-        self._shut(entry, plugin)
-        self._relieve(entry)
+        if entry.place != GATED or status.plugin not in entry.plugins:
+            self._leave(entry)
+            self._shut(entry, status.plugin)
+            self._relieve(entry)
+        self.gate.say_later(key, status)
+
+    def overdue(self) -> Iterator[tuple[str, Status]]:
+        """The keys of entries of which it is time to say why they wait."""
+        return self.gate.overdue(self._entries)
 
     def _shut(self, entry: QueueEntry, plugin: str) -> None:
         entry.place, entry.plugins = GATED, frozenset((plugin,))
         self._gated.setdefault(plugin, {})[entry.key] = entry
 
     def open(self, key: str) -> None:
-        """The gate of an entry is open; a backoff still counts."""
-        entry = self._entries[key]
+        """Lets an entry in; a backoff still counts."""
+        self.gate.forget(key)
+        self._open(self._entries[key])
+
+    def _open(self, entry: QueueEntry) -> None:
         if entry.place == GATED:
             self._leave(entry)
             if entry.attempts:
@@ -260,13 +280,13 @@ class SchedulingQueue:
             bucket.scout = bucket.scout or key
             self._unpark(entry)
         elif entry.place == GATED:
-            self.open(key)
+            self._open(entry)
 
     # --- trying ---
 
-    def pop(self, now: float) -> QueueEntry | None:
+    def pop(self) -> QueueEntry | None:
         """The entry to try next; report on it with ``remove``, ``park`` or ``gate``."""
-        self._wake_rested(now)
+        self._wake_rested()
         entry, slow = self._first_quick(), self._slow.first()
         if entry is None or slow is None:  # who has nothing to do saves nothing up for later
             self._steps = dict.fromkeys(self._steps, max(self._steps.values()))
@@ -338,12 +358,10 @@ class SchedulingQueue:
             first if len(rivals) == 1 else min(rivals, key=lambda entry: (self.turn(entry.lane), entry.rank))
         )
 
-    def park(
-        self, key: str, shape: Hashable, plugins: Collection[str], now: float, *, lasting: bool = False
-    ) -> None:
+    def park(self, key: str, shape: Hashable, plugins: Collection[str], *, lasting: bool = False) -> None:
         """An attempt failed. With no plugin to blame (an error, a write that failed) it rests and is tried again. If it failed
         for good, only nodes and devices that change help it, and what concerns itself."""
-        entry = self._entries[key]
+        entry, now = self._entries[key], self._clock.now
         self._leave(entry)
         entry.attempts += 1
         entry.tried = now
@@ -367,20 +385,20 @@ class SchedulingQueue:
 
     # --- bindings that failed ---
 
-    def failed(self, key: str, now: float) -> None:
+    def failed(self, key: str) -> None:
         """The binding of an entry failed, whether it is back here or not: it is tried again after a while, a longer one each
         time."""
         self._failures[key] = self._failures.get(key, 0) + 1
         entry = self._entries.get(key)
         if entry is not None and entry.place != GATED:
-            self.rest(key, now)
+            self.rest(key)
 
-    def rest(self, key: str, now: float) -> None:
+    def rest(self, key: str) -> None:
         """Has an entry wait as long as its failed bindings ask for."""
         failures = self._failures.get(key)
         if failures is not None:
             self._entries[key].attempts = failures - 1
-            self.park(key, None, (), now)
+            self.park(key, None, ())
 
     def forgive(self, key: str) -> None:
         """Forgets that bindings of an entry failed."""
@@ -389,7 +407,11 @@ class SchedulingQueue:
     # --- time ---
 
     def next_time(self) -> float | None:
-        """When ``pop`` may have something that it has not now, by time alone."""
+        """When ``pop`` or ``overdue`` may have something that it has not now, by time alone."""
+        times = (self._next_rested(), self.gate.next_time())
+        return min((time for time in times if time is not None), default=None)
+
+    def _next_rested(self) -> float | None:
         while self._resting:
             ready, key = self._resting[0]
             entry = self._entries.get(key)
@@ -401,8 +423,8 @@ class SchedulingQueue:
     # --- events ---
 
     def concerns(self, shown: ApiStruct, cluster: Cluster) -> bool:
-        """Whether anybody waits whom a change of this object may help. Who was turned away for good, a pod or a claim helps only if
-        it is their own."""
+        """Whether anybody waits whom a change of this object may help. Who was turned away for good, a pod or a claim helps only
+        if it is their own."""
         if self._gated or self._blamed:
             return True
         if not self._lasting or not isinstance(shown, (Pod, ResourceClaim)):
@@ -524,11 +546,11 @@ class SchedulingQueue:
                 self._gangs.pop(shape, None)
         return found
 
-    def revisit(self, now: float) -> None:
+    def revisit(self) -> None:
         """Sends scouts of buckets that nothing has woken for long."""
         for bucket in list(self._buckets.values()):
             first = bucket.first()
-            if first is not None and not bucket.scout and now - first.tried >= REVISIT_SECONDS:
+            if first is not None and not bucket.scout and self._clock.now - first.tried >= REVISIT_SECONDS:
                 self._send_scout(bucket)
 
     # --- places ---
@@ -577,8 +599,9 @@ class SchedulingQueue:
         entry.place, entry.ready = BACKOFF, ready
         heappush(self._resting, (ready, entry.key))
 
-    def _wake_rested(self, now: float) -> None:
-        while (ready := self.next_time()) is not None and ready <= now:
+    def _wake_rested(self) -> None:
+        now = self._clock.now
+        while (ready := self._next_rested()) is not None and ready <= now:
             self._activate(self._entries[heappop(self._resting)[1]])
 
     def validate(self) -> None:

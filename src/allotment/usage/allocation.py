@@ -1,8 +1,8 @@
-"""What a claim holds: an entry for each device, or share of one, that its allocation names.
+"""What a claim holds: an entry for each device, or share of a device, in its allocation.
 
-Claims of v1 and of v1alpha2 are read alike, also those of v1alpha2 that v1 only carries: their instances go by their
-true ids. Names of claims are here and in what is computed from it, so whoever shows this must have read the claims with the
-viewer's own rights.
+Claims of v1 and of v1alpha2 are read in the same way, including v1alpha2 claims that v1 only carries: their instances
+have their true ids. Entries, and everything computed from them, contain names of claims, so code that shows them must
+have read the claims with the viewer's own rights.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ AnyClaim = ResourceClaim | semantic.ResourceClaim
 
 
 class AllocationInfo(msgspec.Struct, frozen=True, gc=False):
-    """One device, or a share of one, in a claim. There are many, so they are structs, which are made fastest."""
+    """One device, or a share of one, in a claim. There are many, so this is a struct, which is the fastest to create."""
 
     claim_namespace: str
     claim_name: str
     claim_uid: str
-    request: str  # as in the allocation: ``req`` or ``req/sub``
-    capacity: Mapping[str, Quantity] = {}  # what a share takes; empty for a whole device
+    request: str  # the name in the allocation: ``req`` or ``req/sub``
+    capacity: Mapping[str, Quantity] = {}  # the amounts that a share takes; empty for a whole device
     share_id: str | None = None  # None: the whole device
-    admin_access: bool = False  # looks on, and takes nothing: not counted as use
+    admin_access: bool = False  # admin access takes nothing and does not count as use
 
     @property
     def claim(self) -> str:
@@ -42,12 +42,12 @@ class AllocationInfo(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def order(self) -> tuple[str, str, str, str, str]:
-        """Lists of allocations are sorted by it."""
+        """The sort key for lists of allocations."""
         return self.claim_namespace, self.claim_name, self.request, self.share_id or "", self.claim_uid
 
 
 Held = dict[str, tuple[AllocationInfo, ...]]
-"""What one claim holds of a pool, by device."""
+"""The entries of one claim in a pool, by device."""
 
 
 def held_by(claim: AnyClaim) -> dict[PoolID, Held]:

@@ -1,8 +1,9 @@
-"""Single changes to what claims ask for: one thing left out, turned down, or put up with.
+"""Single changes to the demands of claims: one of them left out, reduced, or one taint tolerated.
 
-Nothing here knows whether a change helps; ``remedies`` asks. What can be turned down (a count, an amount of capacity) is a
-``Dial``: less of it is never harder to get, so the most that fits is found by halving. Only where a wish is for all devices may less
-capacity be harder: it lets devices in that must be taken too. What is found there helps, but something may be missed.
+Nothing here knows whether a change helps; ``remedies`` finds out. A demand that can be reduced (a count, an amount of
+capacity) is a ``Dial``: less is never harder to get, so halving finds the most that fits. The exception is a request
+for all devices, where less capacity may be harder: it admits more devices, which the claim must take too. A change
+found there does help, but the search may miss one.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from allotment.allocator.request import RESULTS_MAX, full_name
+from allotment.allocator.phrases import cut, on_one_line
+from allotment.allocator.request import RESULTS_MAX
 from allotment.allocator.taint import BLOCKING, tolerates
 from allotment.api.quantity import Format, Quantity
 from allotment.api.resource import (
@@ -27,17 +29,16 @@ from allotment.api.resource import (
 
 _FINENESS = 64
 """An amount is turned down in units of which it has at least so many, but never in smaller ones than it was written in needs."""
-_EXPRESSION = 80  # characters that are shown of one
 _DECIMAL = [10**power for power in range(27, -1, -3)]
 _BINARY = [10**9 << shift for shift in range(60, -1, -10)]
 
 
 class ChangeKind(StrEnum):
-    """What is changed, in the order in which changes are offered: those that give up least come first."""
+    """What a change affects, in the order of the offers: changes that give up least come first."""
 
     TOLERATION = "toleration"
-    RESOURCES = "resources"  # of the pod: cpu, memory
-    NODE = "node"  # what the pod says about nodes
+    RESOURCES = "resources"  # the pod's cpu and memory
+    NODE = "node"  # the pod's constraints on nodes
     COUNT = "count"
     CAPACITY = "capacity"
     CONSTRAINT = "constraint"
@@ -47,20 +48,20 @@ class ChangeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ClaimChange:
-    """Claim number ``number`` of those asked for becomes ``claim``. ``words`` complete "fits …"."""
+    """A change that replaces claim ``number`` of the question by ``claim``. ``words`` complete "fits …"."""
 
     kind: ChangeKind
     number: int
     claim: ResourceClaim
     request: str  # ``req`` or ``req/sub``; empty where the change is the whole claim's
-    value: str  # what is put in place, or left out
+    value: str  # what is added, or left out
     words: str
-    given_up: float  # how much, from 0 to 1, to compare changes of one kind
+    given_up: float  # how much the change gives up, from 0 to 1, to compare changes of one kind
 
 
 @dataclass(frozen=True, slots=True)
 class Dial:
-    """Something that may be turned down, to any number from 1 to ``most``."""
+    """A demand that can be reduced to any number from 1 to ``most``."""
 
     most: int
     at: Callable[[int], ClaimChange]
@@ -68,7 +69,7 @@ class Dial:
 
 @dataclass(frozen=True, slots=True)
 class _Ask:
-    """One request of a claim, or one alternative of it, and how to write it differently."""
+    """One request of a claim, or one alternative of it, which can be rewritten."""
 
     claims: Sequence[ResourceClaim]
     number: int
@@ -109,7 +110,7 @@ class _Ask:
 
     def where(self, more: str = "") -> str:
         """In which request, and of which claim if there are several, in brackets."""
-        claim = f"claim {full_name(self.claims[self.number].metadata)}, " if len(self.claims) > 1 else ""
+        claim = f"claim {self.claims[self.number].metadata.key}, " if len(self.claims) > 1 else ""
         return f"({claim}request {self.name}{more})"
 
 
@@ -130,13 +131,13 @@ def _asks(claims: Sequence[ResourceClaim]) -> Iterator[_Ask]:
 
 
 def constraints_left_out(claims: Sequence[ResourceClaim]) -> Iterator[ClaimChange]:
-    """Every constraint, each by itself."""
+    """One change for each constraint."""
     for number, claim in enumerate(claims):
         constraints = claim.spec.devices.constraints
         for index, constraint in enumerate(constraints):
             kind = "matchAttribute" if constraint.match_attribute is not None else "distinctAttribute"
             attribute = constraint.match_attribute or constraint.distinct_attribute or ""
-            of = f" (claim {full_name(claim.metadata)})" if len(claims) > 1 else ""
+            of = f" (claim {claim.metadata.key})" if len(claims) > 1 else ""
             rest = constraints[:index] + constraints[index + 1 :]
             yield ClaimChange(
                 ChangeKind.CONSTRAINT,
@@ -150,26 +151,25 @@ def constraints_left_out(claims: Sequence[ResourceClaim]) -> Iterator[ClaimChang
 
 
 def selectors_left_out(claims: Sequence[ResourceClaim]) -> Iterator[ClaimChange]:
-    """Every selector of a request, each by itself. Those of classes are not the claim's to change."""
+    """One change for each selector of a request. A claim cannot change the selectors of classes."""
     for ask in _asks(claims):
         selectors = ask.wish.selectors
         for index, selector in enumerate(selectors):
-            expression = " ".join(selector.cel.expression.split()) if selector.cel is not None else ""
-            short = expression if len(expression) <= _EXPRESSION else expression[: _EXPRESSION - 3] + "..."
+            expression = on_one_line(selector.cel.expression) if selector.cel is not None else ""
             yield ask.changed(
                 ChangeKind.SELECTOR,
                 expression,
-                f"without selector `{short}` {ask.where()}",
+                f"without selector `{cut(expression)}` {ask.where()}",
                 1 / len(selectors),
                 selectors=selectors[:index] + selectors[index + 1 :],
             )
 
 
-# --- put up with ---
+# --- tolerated ---
 
 
 def tolerations(claims: Sequence[ResourceClaim], taints: Iterable[DeviceTaint]) -> Iterator[ClaimChange]:
-    """Every key of a taint that keeps devices back, tolerated by each request that does not do so yet."""
+    """One change for each key of a blocking taint and each request that does not tolerate it yet."""
     blocking = [taint for taint in taints if taint.effect in BLOCKING]
     for ask in _asks(claims):
         have = ask.wish.tolerations
@@ -180,11 +180,11 @@ def tolerations(claims: Sequence[ResourceClaim], taints: Iterable[DeviceTaint]) 
             yield ask.changed(ChangeKind.TOLERATION, key, words, 0.0, tolerations=(*have, more))
 
 
-# --- turned down ---
+# --- reduced ---
 
 
 def counts(claims: Sequence[ResourceClaim]) -> Iterator[Dial]:
-    """Every count above one, and every wish for all there is."""
+    """Dials for every count above one, and for every request for all devices."""
     for ask in _asks(claims):
         dial = _count(ask)
         if dial is not None:
@@ -192,7 +192,7 @@ def counts(claims: Sequence[ResourceClaim]) -> Iterator[Dial]:
 
 
 def capacities(claims: Sequence[ResourceClaim]) -> Iterator[Dial]:
-    """Every amount of capacity."""
+    """Dials for every amount of capacity."""
     for ask in _asks(claims):
         if ask.wish.capacity is not None:
             for name, wanted in ask.wish.capacity.requests.items():

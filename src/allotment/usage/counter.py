@@ -1,28 +1,30 @@
-"""Whether ResourcePools are still being counted, as far as the counter's heartbeat tells.
+"""Judges by the counter's heartbeat whether ResourcePools are still being counted.
 
-``lastUpdateTime`` stands still while nothing changes, so it cannot tell a quiet pool from one that nobody counts. Whoever counts renews one
-Lease for all pools instead, and everybody who may read pools may read it.
+``lastUpdateTime`` stands still while nothing changes, so it cannot distinguish a quiet pool from one that nobody counts.
+Instead the counting controller renews one Lease for all pools. Everybody who may read pools may read that Lease.
 """
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
+
+from allotment.api.timestamps import moment
 
 NAME, NAMESPACE = "allotment-pools", "kube-system"
 API_VERSION, PLURAL = "coordination.k8s.io/v1", "leases"
 RENEW_SECONDS = 10.0
 LEASE_SECONDS = 40
 _GRACE_SECONDS = 20.0
-"""Clocks differ, and a write takes its time."""
+"""Allows for different clocks and slow writes."""
 _AHEAD_SECONDS = 600.0
-"""How far the counter's clock may be ahead: for so long would a heartbeat outlive its counter."""
+"""How far the counter's clock may be ahead. A heartbeat could outlive its counter by this time."""
 
 
 def standstill(lease: dict[str, Any] | None, now: datetime) -> str:
-    """What is to be said of counts whose counter's lease is this: that they may be old, since when; empty if they are fresh."""
+    """A warning that counts may be old, and since when, judged by their counter's lease; empty if they are fresh."""
     spec = (lease or {}).get("spec") or {}
-    renewed = _moment(spec.get("renewTime"))
+    renewed = moment(spec.get("renewTime"))
     if renewed is None:
         return (
             "the counter of ResourcePools is not running, or older than its heartbeat: their counts may be of any time "
@@ -39,11 +41,3 @@ def standstill(lease: dict[str, Any] | None, now: datetime) -> str:
     if ago <= seconds + _GRACE_SECONDS:
         return ""
     return f"counts of ResourcePools are as of {at}: the counter is not running, or cannot write them (allot controllers)"
-
-
-def _moment(stamp: object) -> datetime | None:
-    try:
-        found = datetime.fromisoformat(stamp) if isinstance(stamp, str) else None
-    except ValueError:
-        return None
-    return found.astimezone(UTC) if found is not None and found.tzinfo is not None else None

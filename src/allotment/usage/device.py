@@ -1,14 +1,15 @@
-"""One device: who has it, what is left of it, and if nobody can have it, why.
+"""One device: which claims hold it, how much of it is left, and why no claim can get it, if that is so.
 
 The state follows from the first of these that applies:
 
-1. a claim has it (admin access aside): Allocated, or PartiallyAllocated if it is shared and one more share fits;
+1. a claim holds it (not counting admin access): Allocated, or PartiallyAllocated if it is shared and has room for
+another share;
 2. its pool is invalid or incomplete: Unavailable;
-3. it has a taint NoSchedule or NoExecute, its own or a rule's: Unavailable to claims without a toleration;
-4. what its neighbours have of the pool's counters leaves too little for it, or locks it out: Unavailable;
-5. nothing: Available.
+3. it has a NoSchedule or NoExecute taint, its own or from a rule: Unavailable to claims without a toleration;
+4. its neighbours leave too little of the pool's counters for it, or lock it out: Unavailable;
+5. none of these: Available.
 
-So what is both allocated and tainted is Allocated, and counted once.
+So a device that is both allocated and tainted is Allocated, and counts once.
 """
 
 from __future__ import annotations
@@ -20,13 +21,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from allotment.allocator.phrases import taint as written
 from allotment.allocator.taint import blocking_taint
 from allotment.api.quantity import Format, Quantity
 from allotment.usage.summary import DeviceState
 
 if TYPE_CHECKING:
     from allotment.allocator.pool import PooledDevice
-    from allotment.api.resource import DeviceCapacity, DeviceTaint
+    from allotment.api.resource import DeviceCapacity
     from allotment.usage.allocation import AllocationInfo
 
 POOL_INVALID = "PoolInvalid"
@@ -34,7 +36,7 @@ POOL_INCOMPLETE = "PoolIncomplete"
 TAINTED = "Tainted"
 COUNTERS_EXHAUSTED = "CountersExhausted"
 LOCKED_OUT = "LockedOut"
-"""Neighbours in use are of another compatibility group; in semantic trees, the card is split in another way."""
+"""Neighbours in use have another compatibility group; in semantic trees, the card is split in another way."""
 HIDDEN_CLAIMS = "HiddenClaims"
 
 Amounts = Mapping[str, Quantity]
@@ -45,24 +47,27 @@ _order = attrgetter("order")
 
 @dataclass(frozen=True, slots=True)
 class DeviceObstacle:
-    """Why nobody can have a device that nobody has."""
+    """Why no claim can get a device that no claim holds."""
 
-    reason: str  # one of the words above
+    reason: str  # one of the reasons above
     message: str
 
 
 class DeviceUsage(msgspec.Struct, frozen=True, gc=False):
-    """See the module. What nobody can have has no available capacity, whether somebody else has it or not."""
+    """The state of one device, with its allocations and what is left.
+
+    A device that no further claim can get has no available capacity.
+    """
 
     name: str
     state: DeviceState
-    reason: str = ""  # of Unavailable and Unknown, as one word
-    message: str = ""  # the same in words, with amounts
-    allocations: tuple[AllocationInfo, ...] = ()  # that the caller may see, admin access included
+    reason: str = ""  # why the state is Unavailable or Unknown, as one word
+    message: str = ""  # the same as a sentence, with amounts
+    allocations: tuple[AllocationInfo, ...] = ()  # those that the caller may see, including admin access
     total_capacity: Amounts = {}
     allocated_capacity: Amounts = {}
     available_capacity: Amounts = {}
-    node_name: str = ""  # the one node that reaches the device; empty if there may be several
+    node_name: str = ""  # the node that reaches the device; empty if there may be several
 
     @property
     def in_use(self) -> bool:
@@ -72,7 +77,7 @@ class DeviceUsage(msgspec.Struct, frozen=True, gc=False):
 def device_usage(
     device: PooledDevice, allocations: Sequence[AllocationInfo], obstacle: Callable[[], DeviceObstacle | None]
 ) -> DeviceUsage:
-    """Judges one device. ``obstacle`` is asked only about devices that nobody has."""
+    """Judges one device. ``obstacle`` is called only for devices that no claim holds."""
     spec = device.spec
     total = {name: offer.value for name, offer in spec.capacity.items()} if spec.capacity else _NONE
     nothing = _nothing_of(total)
@@ -97,14 +102,9 @@ def device_usage(
 
 
 def taint_obstacle(device: PooledDevice) -> DeviceObstacle | None:
-    """The first taint that keeps claims off, if there is any."""
+    """The first blocking taint, if there is one."""
     taint = blocking_taint(device.spec.taints, ()) if device.spec.taints else None
-    return DeviceObstacle(TAINTED, f"has the taint {_written(taint)}") if taint is not None else None
-
-
-def _written(taint: DeviceTaint) -> str:
-    value = f"={taint.value}" if taint.value else ""
-    return f"{taint.key}{value}:{taint.effect}"
+    return DeviceObstacle(TAINTED, f"has the taint {written(taint)}") if taint is not None else None
 
 
 # --- capacity ---
@@ -115,7 +115,7 @@ def _nothing_of(total: Amounts) -> Amounts:
 
 
 def _added_up(shares: Sequence[AllocationInfo], total: Amounts) -> Amounts:
-    """What shares take together, also of capacities that the device no longer has."""
+    """The total that shares take, including capacities that the device no longer has."""
     taken = dict(_nothing_of(total))
     for each in shares:
         for name, amount in each.capacity.items():
@@ -129,12 +129,12 @@ def _left(total: Quantity, taken: Quantity) -> Quantity:
 
 
 def _one_more_fits(capacity: Mapping[str, DeviceCapacity], left: Amounts) -> bool:
-    """Whether the least that a claim can ask for is left of every capacity. Without capacities any number fits."""
+    """Whether every capacity has room for the smallest possible share. Without capacities, any number of shares fits."""
     return all(_least(offer) <= left[name].nanos for name, offer in capacity.items())
 
 
 def _least(offer: DeviceCapacity) -> int:
-    """The smallest share that the device's policy allows, in billionths. Where any amount goes, some must be left."""
+    """The smallest share that the device's policy allows, in billionths; if it allows any amount, the least above zero."""
     policy = offer.request_policy
     amounts = [min(1, offer.value.nanos)]
     if policy is not None:

@@ -1,13 +1,14 @@
-"""What can be said of a pool by somebody who may not list all claims.
+"""The usage of a pool for a caller who may not list all claims.
 
-Whoever sees a part of the claims knows what those hold, and of every other device only that it may be held. A ResourcePool
-object, which everybody may read, has the counts. Both together give how many of the other devices are held, not which:
-"3 of these 5 devices are held by claims you may not see". So:
+A caller who sees some of the claims knows what those hold; every other device may be held by a hidden claim. A
+ResourcePool object, which everybody may read, has the counts. Together they tell how many of the other devices are
+held, but not which:
+"3 of these 5 devices are held by claims you may not see". Therefore:
 
-* counts that agree with what is seen: every state is known, ``hidden`` is 0;
-* more allocated than seen: the counts stand, ``hidden`` is the difference, and the devices that no visible claim has are Unknown,
-  or Allocated if all of them must be;
-* no counts, or counts that cannot be of this state of the pool: ``hidden`` is None, those devices are Unknown.
+* If the counts agree with the visible claims, every state is known and ``hidden`` is 0.
+* If more devices are allocated than visible claims hold, the counts stand and ``hidden`` is the difference. Devices
+without a visible claim are Unknown, or Allocated if all of them must be.
+* If there are no counts, or they do not fit this state of the pool, ``hidden`` is None and those devices are Unknown.
 """
 
 from __future__ import annotations
@@ -23,10 +24,14 @@ from allotment.usage.summary import DeviceState, Summary, count
 if TYPE_CHECKING:
     from allotment.usage.pool import PoolUsage
 
+__all__ = ["with_hidden_claims"]
+
 
 def with_hidden_claims(usage: PoolUsage, published: Summary | None) -> PoolUsage:
-    """``usage`` of the claims that the caller may see, corrected by the counts of the pool's ResourcePool object; None if there
-    is no such object."""
+    """Corrects ``usage``, computed from the visible claims, by the counts of the pool's ResourcePool object.
+
+    ``counts`` is None if there is no such object.
+    """
     hidden = _hidden(usage, published)
     if hidden == 0:
         return usage

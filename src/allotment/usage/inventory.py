@@ -1,13 +1,13 @@
-"""What a pool consists of, whatever is held of it: its devices, and what is wrong with how they are published.
+"""What a pool consists of, independently of its use: its devices, and faults in how they are published.
 
-Only slices of the highest generation count. Older ones are mentioned and do no harm. Pools, their completeness and their
-flaws are the allocator's own; it stops at the first flaw and then knows no devices, so those are listed here:
+Only slices of the highest generation count; older ones are reported and do no harm. The allocator decides about pools,
+their completeness and their flaws, but it stops at the first flaw and then knows no devices. This module lists them:
 
-* *Incomplete*: the number of slices is not what they announce, every one of them. Its devices exist, but nobody gets one.
-* *Invalid*: two devices of one name, or counters that do not add up. A name is a device, so two of a name count as one.
+* *Incomplete*: the number of slices differs from what any of them announces. Its devices exist, but no claim gets one.
+* *Invalid*: two devices of one name, or inconsistent counters. A name stands for one device, so duplicates count once.
 
-A semantic pool is all trees of one driver on one node. It has no generations and announces nothing, so it is always complete.
-One whose trees cannot be read has no devices that anybody knows.
+A semantic pool consists of all trees of one driver on one node. It has no generations and announces nothing, so it is
+always complete. If its trees cannot be read, it has no known devices.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from allotment.allocator.features import ALL
 from allotment.allocator.pool import DeviceID, Pool, PooledDevice, PoolID, reaches, whole_pool
 from allotment.allocator.semantic_pools import partition_pools
 from allotment.allocator.taint import may_taint, tainted
+from allotment.api.text import plural
 
 if TYPE_CHECKING:
     from allotment.api.core import Node
@@ -39,7 +40,7 @@ INVALID_SLICES = "InvalidSlices"
 
 @dataclass(frozen=True, slots=True)
 class PoolFinding:
-    """Whether something holds, with the reason and message of a Kubernetes condition."""
+    """Whether a condition holds, with the reason and message of a Kubernetes condition."""
 
     holds: bool
     reason: str
@@ -48,14 +49,14 @@ class PoolFinding:
 
 @dataclass
 class Inventory:
-    """See the module. ``flaws`` are what validation has to say, errors first."""
+    """The devices of one pool, and how they are published. ``flaws`` are the validation messages, errors first."""
 
-    pool: Pool  # as the allocator has it
-    devices: Sequence[PooledDevice]  # of each name one, also of pools that cannot be used
+    pool: Pool  # the pool in the allocator's form
+    devices: Sequence[PooledDevice]  # one device for each name, even if the pool cannot be used
     complete: PoolFinding
     valid: PoolFinding
     flaws: list[str] = field(default_factory=list)
-    slices: Sequence[ResourceSlice] = ()  # those that count; none of a semantic pool
+    slices: Sequence[ResourceSlice] = ()  # the slices that count; none for a semantic pool
 
     @property
     def id(self) -> PoolID:
@@ -67,7 +68,7 @@ class Inventory:
 
     @cached_property
     def node_name(self) -> str:
-        """The one node that all slices are for; empty if there may be several."""
+        """The node that all slices are for; empty if there may be several."""
         if not self.slices:
             return self.id.pool
         names = {slice.spec.node_name or "" for slice in self.slices}
@@ -75,7 +76,7 @@ class Inventory:
 
     @cached_property
     def plan(self) -> CounterTable | None:
-        """What devices draw on together; None where nothing is shared, or the pool cannot be used."""
+        """The counters that devices share; None if they share nothing, or the pool cannot be used."""
         drawing = self.pool.usable and any(device.spec.consumes_counters for device in self.devices)
         return CounterTable([self.pool], self.devices) if drawing else None
 
@@ -89,8 +90,10 @@ class Inventory:
 def slice_inventory(
     slices: Iterable[ResourceSlice], rules: Iterable[DeviceTaintRule] = (), trees: int = 0
 ) -> Inventory:
-    """A pool of ``resource.k8s.io/v1`` from all its slices, of which there is at least one. semantic ``trees`` that go by the
-    same driver and pool are only mentioned."""
+    """A pool of ``resource.k8s.io/v1`` from all its slices, of which there is at least one.
+
+    Semantic ``trees`` with the same driver and pool are only reported.
+    """
     known = sorted(slices, key=lambda slice: slice.metadata.name)
     newest = max(slice.spec.pool.generation for slice in known)
     current = [slice for slice in known if slice.spec.pool.generation == newest]
@@ -100,7 +103,7 @@ def slice_inventory(
         mine.sort(key=lambda rule: rule.metadata.name)
         current = [tainted(slice, mine) for slice in current]
     count = len(current)
-    # One slice that announces another number is enough for the pool to be incomplete, whichever the allocator asks first.
+    # One slice with a different number makes the pool incomplete, whichever slice the allocator reads first.
     pool = whole_pool(
         sorted(current, key=lambda s: (s.spec.pool.resource_slice_count == count, -_announced(s))), ALL
     )
@@ -114,13 +117,15 @@ def slice_inventory(
     flaws += _odd_announcements(current)
     flaws += _older(known, newest)
     if trees:
-        flaws.append(f"{_slices(trees)} of v1alpha2 for the same driver and pool ignored")
+        flaws.append(f"{plural(trees, 'slice')} of v1alpha2 for the same driver and pool ignored")
     return Inventory(pool, devices, _completeness(pool), _validity(pool, duplicates), flaws, current)
 
 
 def tree_inventory(id: PoolID, trees: Iterable[NodeResourceSlice], held: Collection[str] = ()) -> Inventory:
-    """A semantic pool. ``held`` are the ids of its instances that claims have, published or not: the allocator lets those
-    that are gone lock what is beside them."""
+    """A semantic pool. ``held`` are the ids of its instances that claims hold, published or not.
+
+    Instances that are held but gone still lock their neighbours, as in the allocator.
+    """
     ids = [DeviceID(*id, name) for name in sorted(held)]
     pool = next(pool for pool in partition_pools(id.pool, trees, ids) if pool.id == id)
     flaws = [pool.invalid] if pool.invalid else []
@@ -133,13 +138,15 @@ def _announced(slice: ResourceSlice) -> int:
 
 def _completeness(pool: Pool) -> PoolFinding:
     if not pool.incomplete:
-        return PoolFinding(True, ALL_SLICES_PRESENT, f"{pool.slices} of {_slices(pool.announced)} found")
+        return PoolFinding(
+            True, ALL_SLICES_PRESENT, f"{pool.slices} of {plural(pool.announced, 'slice')} found"
+        )
     reason = SLICES_MISSING if pool.slices < pool.announced else TOO_MANY_SLICES
     generation = f"generation {pool.generation}"
     return PoolFinding(
         False,
         reason,
-        f"{pool.slices} of {_slices(pool.announced)} of {generation} found; nothing is given out",
+        f"{pool.slices} of {plural(pool.announced, 'slice')} of {generation} found; nothing is given out",
     )
 
 
@@ -154,8 +161,10 @@ def _validity(pool: Pool, duplicates: Collection[str]) -> PoolFinding:
 
 
 def _listed(slices: Sequence[ResourceSlice]) -> tuple[list[PooledDevice], list[str]]:
-    """The first device of each name, and an error for each name that comes again. Devices beside shared counters do not
-    count, as for the allocator."""
+    """The first device of each name, and an error for each repeated name.
+
+    As in the allocator, devices in a slice that has shared counters do not count.
+    """
     first: dict[str, PooledDevice] = {}
     again: dict[str, dict[str, None]] = {}
     for slice in slices:
@@ -184,10 +193,6 @@ def _odd_announcements(current: Sequence[ResourceSlice]) -> list[str]:
 def _older(known: Sequence[ResourceSlice], newest: int) -> list[str]:
     older = Counter([slice.spec.pool.generation for slice in known if slice.spec.pool.generation < newest])
     return [
-        f"{_slices(count)} of the older generation {generation} ignored, the newest is {newest}"
+        f"{plural(count, 'slice')} of the older generation {generation} ignored, the newest is {newest}"
         for generation, count in sorted(older.items(), reverse=True)
     ]
-
-
-def _slices(count: int) -> str:
-    return f"{count} slice" if count == 1 else f"{count} slices"

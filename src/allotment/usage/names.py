@@ -1,8 +1,8 @@
-"""Names of ResourcePool objects. A pool is identified by the object's spec; the name is only for people.
+"""Names of ResourcePool objects. The object's spec identifies the pool; the name is only for people.
 
-KEP-5677's name is ``<driver>.<pool>``. That is not always a name that Kubernetes accepts (a pool's may contain ``/``, a driver's
-capitals, both together may be too long), and not always one pool's alone: ``a.b`` and ``c.d`` make the same as ``a.b.c`` and
-``d``. Where it does not do, a short hash of driver and pool follows what can be kept of it.
+KEP-5677 uses ``<driver>.<pool>``. Kubernetes does not always accept that name: a pool's name may contain ``/``, a driver's
+may contain capitals, and the result may be too long. Nor is it always unique: ``a.b`` and ``c.d`` give the same name as
+``a.b.c`` and ``d``. In these cases we keep what we can of it and append a short hash of driver and pool.
 """
 
 from __future__ import annotations
@@ -17,15 +17,17 @@ from allotment.api.names import SUBDOMAIN_LENGTH, dns_subdomain_problem
 if TYPE_CHECKING:
     from allotment.allocator.pool import PoolID
 
+__all__ = ["pool_object_name"]
+
 _HASH_LENGTHS = (10, 20, 40)
 _FOREIGN = re.compile(r"[^a-z0-9.-]+")
 _RAGGED = re.compile(r"[-.]*\.[-.]*")  # a part of a subdomain neither starts nor ends with a dash
 
 
 def pool_object_name(pool: PoolID, taken: Container[str] = ()) -> str:
-    """A valid name that is not among ``taken``, the names of objects that stand for other pools.
+    """A valid name that is not in ``taken``, the names of objects for other pools.
 
-    The same arguments always give the same name. An object that exists keeps its name, whatever is taken later.
+    The same arguments always give the same name. An existing object keeps its name, whatever is taken later.
     """
     plain = f"{pool.driver}.{pool.pool}"
     if dns_subdomain_problem(plain) is None and plain not in taken:

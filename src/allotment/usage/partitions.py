@@ -1,13 +1,13 @@
-"""A pool's partitions by kind: how many there are, and how many more of each could be given out.
+"""A pool's partitions by kind: how many exist, and how many more of each kind could be allocated.
 
-A partition is a device that draws on counters. Its kind is the value of an attribute that its slice names or, where no slice of
-the pool does, the one who asks. Each kind is counted by itself, as if the others were left alone: devices that nobody has are
-taken one after the other, as long as counters and compatibility groups allow. That is the most that fits where each draws on one
-set and all are of the same groups, since all of a kind draw the same amounts; else it is what surely fits. A kind whose partitions
-draw different amounts is no kind, and an error.
+A partition is a device that draws on counters. Its kind is the value of an attribute. The slice names that attribute or, if
+no slice of the pool does, the caller. Each kind is counted by itself, as if no other were used: free devices are taken
+one after the other, as long as counters and compatibility groups allow. If each device draws on one set and all have the
+same groups, the result is the most that fits, since all devices of a kind draw the same amounts. Otherwise it is a lower
+bound. Partitions of one kind that draw different amounts are an error.
 
-Kubernetes 1.37 takes partitions that draw on different counter sets for different too, so that it can say nothing of a pool with
-two cut GPUs; and it offers partitions that are tainted. Neither is so here.
+Kubernetes 1.37 also treats partitions on different counter sets as different, so it cannot describe a pool with two
+partitioned GPUs; and it counts tainted partitions as allocatable. We do neither.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TOO_MANY = "PartitionSummaryOverCap"
 
 
 class PartitionError(ValueError):
-    """Kinds cannot be told. It begins with one of the words above, which are Kubernetes' own."""
+    """The kinds cannot be determined. The message begins with one of Kubernetes' own reasons, listed above."""
 
     def __init__(self, reason: str, words: str) -> None:
         super().__init__(f"{reason}: {words}")
@@ -52,9 +52,9 @@ class PartitionKind:
 def partition_kinds(
     inventory: Inventory, in_use: Collection[str], default: str | None = None
 ) -> tuple[PartitionKind, ...]:
-    """All kinds of a pool, sorted; none if it has no partitions, cannot be used, or nobody names an attribute.
+    """All kinds of a pool, sorted; none if it has no partitions, cannot be used, or no attribute is named.
 
-    ``in_use`` are the devices that somebody has. Raises PartitionError.
+    ``in_use`` are the devices that claims hold. Raises PartitionError.
     """
     plan = inventory.plan
     declared = any(slice.spec.partition_type_attribute for slice in inventory.slices)
@@ -91,7 +91,7 @@ def _keys(
 
 
 def _type(device: PooledDevice, attribute: str) -> str:
-    """An attribute without a domain is of the driver's."""
+    """The device's value of the attribute; a name without a domain belongs to the driver's domain."""
     known = device.spec.attributes
     found = known.get(attribute) or known.get(attribute.removeprefix(f"{device.slice.spec.driver}/"))
     if found is None or found.string_value is None:

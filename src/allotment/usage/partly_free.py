@@ -1,4 +1,4 @@
-"""What is left of devices that are in use in part: a network card with 60 of 100G left is not available, and not used up either."""
+"""What is left of partially used devices: a network card with 60 of 100G left is neither available nor used up."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PartlyFree:
-    """How many devices claims share with something left; and of each capacity, how much they have and how much of it is left."""
+    """How many shared devices have something left, and the total and the remainder of each of their capacities."""
 
     devices: int = 0
     total: Mapping[str, Quantity] = field(default_factory=dict)
@@ -32,7 +32,7 @@ class PartlyFree:
 
 
 def partly_free(devices: Iterable[DeviceUsage]) -> PartlyFree:
-    """Added up over those that are partially allocated."""
+    """Adds up the partially allocated devices."""
     count, total, left = 0, dict[str, Quantity](), dict[str, Quantity]()
     for device in devices:
         if device.state is DeviceState.PARTIALLY_ALLOCATED:

@@ -1,10 +1,10 @@
-"""A pool: which state each of its devices is in, who has them, and what is wrong.
+"""A pool: the state of each device, the claims that hold them, and what is wrong.
 
 ``pool_usage`` joins what slices publish (``inventory``) with what claims hold (``allocation``) and judges device by device
-(``device``). It costs as much as the pool has devices and allocations. ``compute_pool_usage`` is the same from plain lists.
+(``device``). It takes time in proportion to the devices and allocations. ``compute_pool_usage`` does it from plain lists.
 
-What a claim holds but nobody publishes counts nowhere: it is in ``vanished`` and, as a number, among the validation errors.
-Validation errors hold names of devices and slices and never those of claims: they go where everybody may read them.
+Devices that claims hold but no slice publishes do not count: they are in ``vanished``, and validation errors give their
+number. Validation errors contain names of devices and slices but never of claims, because everybody may read them.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from allotment.allocator.counters import Counters
 from allotment.allocator.held import Held as HeldDevices
 from allotment.allocator.pool import DeviceID, PoolID, by_pool
 from allotment.api.resource import ResourceSlice
+from allotment.api.text import plural
 from allotment.usage.allocation import AllocationInfo, AnyClaim, held_by
 from allotment.usage.device import (
     COUNTERS_EXHAUSTED,
@@ -36,17 +37,19 @@ if TYPE_CHECKING:
     from allotment.api.resource import DeviceTaintRule
     from allotment.api.semantic import NodeResourceSlice
 
+__all__ = ["PoolUsage", "compute_pool_usage"]
+
 ERRORS_MAX = 10
 ERROR_LENGTH = 256
-_TOLD = 3  # counters, in a message
+_TOLD = 3  # the most counters that a message names
 
 Holdings = Mapping[str, Sequence[AllocationInfo]]
-"""Who has each device of a pool, by the device's name."""
+"""The allocations of each device of a pool, by the device's name."""
 
 
 @dataclass(frozen=True, slots=True)
 class VanishedDevice:
-    """A device that claims have and nobody publishes."""
+    """A device that claims hold and no slice publishes."""
 
     name: str
     allocations: tuple[AllocationInfo, ...]
@@ -54,26 +57,27 @@ class VanishedDevice:
 
 @dataclass(frozen=True, slots=True)
 class PoolUsage:
-    """See the module.
+    """The usage of one pool.
 
-    Invariant: ``summary`` counts ``devices`` by state, unless ``hidden`` is a number above zero: then it is the published one
+    Invariant: ``summary`` counts ``devices`` by state, unless ``hidden`` is above zero: then it is the published summary
     (see ``hidden``).
     """
 
     driver: str
     pool_name: str
-    node_name: str  # the one node that reaches the pool; empty if there may be several
+    node_name: str  # the node that reaches the pool; empty if there may be several
     generation: int
     devices: tuple[DeviceUsage, ...]  # in the order in which the allocator tries them
     summary: Summary
     complete: PoolFinding
     valid: PoolFinding
-    observed_slices: int  # of this generation
+    observed_slices: int  # slices of this generation
     expected_slices: int
     validation_errors: tuple[str, ...] = ()  # at most ERRORS_MAX
-    truncated_error_count: int = 0  # how many errors there are, if those are not all
+    truncated_error_count: int = 0  # the number of errors, if not all are listed
     vanished: tuple[VanishedDevice, ...] = ()
-    hidden: int | None = 0  # devices that claims have which the caller may not see; None: nobody knows
+    # the number of devices held by claims that the caller may not see; None if unknown
+    hidden: int | None = 0
 
     @property
     def id(self) -> PoolID:
@@ -81,12 +85,12 @@ class PoolUsage:
 
     @property
     def broken(self) -> bool:
-        """Whether nothing of it is given out."""
+        """Whether none of the pool's devices can be allocated."""
         return not (self.complete.holds and self.valid.holds)
 
     @property
     def unseen(self) -> int:
-        """Among how many devices the ``hidden`` ones are: those that no claim has that the caller may see."""
+        """The number of devices that no visible claim holds; the ``hidden`` ones are among them."""
         return sum(not any(not each.admin_access for each in device.allocations) for device in self.devices)
 
 
@@ -95,10 +99,10 @@ def compute_pool_usage(
     claims: Iterable[AnyClaim],
     rules: Iterable[DeviceTaintRule] = (),
 ) -> PoolUsage:
-    """The usage of the one pool that all slices belong to, with all claims there are; others than the pool's do no harm.
+    """The usage of the pool that all slices belong to, given all claims; claims on other pools do no harm.
 
-    For whoever cannot list all claims there is ``hidden.with_hidden_claims``; for many pools, and as things change,
-    ``usage.Usage``. Raises ValueError for slices of no pool or of several.
+    A caller who cannot list all claims needs ``hidden.with_hidden_claims`` as well. For many pools, or to follow changes,
+    use ``usage.Usage``. Raises ValueError unless the slices belong to exactly one pool.
     """
     known, trees = [], []
     for slice in slices:
@@ -120,12 +124,12 @@ def compute_pool_usage(
 
 
 def in_use(held: Holdings) -> list[str]:
-    """The devices that somebody has; admin access does not count."""
+    """The devices that claims hold; admin access does not count."""
     return [name for name, infos in held.items() if any(not info.admin_access for info in infos)]
 
 
 def pool_usage(inventory: Inventory, held: Holdings) -> PoolUsage:
-    """Joins what there is with what is held."""
+    """Joins the inventory with what claims hold."""
     judge = _Judge(inventory, held)
     devices = tuple([judge.usage(position, device) for position, device in enumerate(inventory.devices)])
     vanished = tuple(
@@ -159,7 +163,7 @@ def pool_usage(inventory: Inventory, held: Holdings) -> PoolUsage:
 
 
 class _Judge:
-    """The devices of one pool as things are."""
+    """Judges the devices of one pool in its present state."""
 
     def __init__(self, inventory: Inventory, held: Holdings) -> None:
         self._held = held
@@ -186,7 +190,7 @@ class _Judge:
         return self._trouble or taint_obstacle(device) or self._neighbours(position)
 
     def _neighbours(self, position: int) -> DeviceObstacle | None:
-        """What is in use beside a device, if that keeps it from being given out."""
+        """Why devices in use prevent the allocation of this one; None if they do not."""
         plan, counters = self._plan, self._counters
         draw = plan.draws.get(position) if plan is not None else None
         if draw is None or counters is None:
@@ -214,13 +218,13 @@ _OVERDRAWN = "more of the pool's shared counters is in use than there is"
 
 def _vanished_errors(vanished: Sequence[VanishedDevice]) -> list[str]:
     return [
-        f'device "{device.name}" is in {_allocations(len(device.allocations))} but is not published'
+        f'device "{device.name}" is in {plural(len(device.allocations), "allocation")} but is not published'
         for device in vanished
     ]
 
 
 def _overuse(devices: Sequence[PooledDevice], usages: Sequence[DeviceUsage]) -> list[str]:
-    """Promises that cannot all be kept: two schedulers may have given a device away, or a driver may have shrunk it."""
+    """Overcommitted devices: two schedulers may have allocated one, or a driver may have shrunk it."""
     errors = []
     for device, usage in zip(devices, usages, strict=True):
         if not usage.allocations:
@@ -229,7 +233,9 @@ def _overuse(devices: Sequence[PooledDevice], usages: Sequence[DeviceUsage]) -> 
         if len(holders) > 1 and not (
             device.spec.allow_multiple_allocations and all(each.share_id is not None for each in holders)
         ):
-            errors.append(f'device "{usage.name}" is in {_allocations(len(holders))} and can only be in one')
+            errors.append(
+                f'device "{usage.name}" is in {plural(len(holders), "allocation")} and can only be in one'
+            )
         if usage.allocated_capacity is usage.total_capacity:
             continue
         for name, taken in usage.allocated_capacity.items():
@@ -239,10 +245,6 @@ def _overuse(devices: Sequence[PooledDevice], usages: Sequence[DeviceUsage]) -> 
                     f'device "{usage.name}": {taken} of {name} are allocated, it has {total if total is not None else "none"}'
                 )
     return errors
-
-
-def _allocations(count: int) -> str:
-    return f"{count} allocation" if count == 1 else f"{count} allocations"
 
 
 def _cut(text: str) -> str:

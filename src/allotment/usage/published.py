@@ -1,4 +1,4 @@
-"""A pool as its ResourcePool object tells it: in counts, for whoever may see no slices or not all claims."""
+"""A pool in counts, from its ResourcePool object, for a caller who may not see slices or all claims."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def published(pool: ResourcePool) -> Summary:
 
 
 def as_published(pool: ResourcePool) -> PoolUsage:
-    """The pool without its devices. All that is allocated counts as hidden."""
+    """The pool without its devices. Everything that is allocated counts as hidden."""
     status, counts = pool.status, published(pool)
     return PoolUsage(
         driver=pool.spec.driver,

@@ -1,16 +1,16 @@
-"""How many more claims of one shape fit, found out by really asking the allocator.
+"""How many more claims of one shape fit, determined by calling the allocator.
 
-On a node: one claim after another is allocated and committed in a fork of the ledger, until the allocator refuses. Nodes in
-equal state are one node to the fleet's index, so each state is filled once. That is what a scheduler would come to; where
-the first choices were unlucky more would fit, so the allocator is then asked for one more all together, until it proves that
-they do not. A claim for one device that draws on no counters needs no proof: every choice leaves as much as any other.
+On a node, we allocate and commit one claim after another in a fork of the ledger, until the allocator refuses. The
+fleet's index treats nodes in equal state as one, so each state is filled once. A scheduler would reach the same number.
+If its first choices were unlucky, more could fit, so we then ask for one more claim, all of them together, until the
+allocator proves that they do not fit. A claim for one device without counters needs no proof: all choices leave as much.
 
-In the cluster: nodes that share nothing add up. Nodes that reach pools in common are filled one after the other, which is a lower
-bound, but exact for a claim for one device, and where all of them reach the same.
-In a pool: as if there were no other. Pools that have nothing in common are asked about at the same time.
+In the cluster, the numbers of nodes that share nothing add up. Nodes with common pools are filled one after the other.
+That gives a lower bound, which is exact for a claim for one device and if all of these nodes reach the same pools.
+In a pool, we count as if there were no other. Pools that have nothing in common are counted at the same time.
 
-Everything is bounded: by ``limit`` for each number, by ``steps`` of search for all proofs. A number that a bound cut off is a
-lower bound, and says so.
+Everything is bounded: by ``limit`` for each number, by ``steps`` of search for all proofs. A number that hit a bound
+is marked as a lower bound.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from allotment.allocator.allocate import numbered_shares, solve
-from allotment.allocator.demand_view import GAVE_UP, DemandView
+from allotment.allocator.demand_view import DemandView
 from allotment.allocator.fleet import Fleet, NodePlace
 from allotment.allocator.ledger import Holding
 from allotment.allocator.outcome import Allocated, GaveUp
+from allotment.allocator.phrases import GAVE_UP
 from allotment.allocator.pool import DeviceID, PoolID, by_pool
 from allotment.allocator.search import DEFAULT_BUDGET
 from allotment.allocator.strategy import FIRST_FIT
@@ -40,17 +41,19 @@ if TYPE_CHECKING:
         ResourceSlice,
     )
 
+__all__ = ["Fits", "Remaining", "remaining"]
+
 MOST_COUNTED = 1_000
-"""Claims counted in one place before that is enough."""
+"""The most claims counted in one place."""
 PROOF_STEPS = 200_000
-"""Of search, for all proofs together: a second or two."""
+"""Steps of search for all proofs together: a second or two."""
 TOGETHER = 64
-"""Most claims that are asked for all together."""
+"""The most claims in one proof."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fits:
-    """So many more, or at least so many. ``words`` say why it is no more where that is not a matter of devices."""
+    """How many more claims fit, exactly or at least. ``words`` give a reason for the limit that is not about devices."""
 
     number: int
     exact: bool = True
@@ -62,8 +65,10 @@ class Fits:
 
 @dataclass(frozen=True, slots=True)
 class Remaining:
-    """Numbers for each node and each pool by itself, and for all nodes together: they need not add up, as nodes may reach
-    the same devices."""
+    """Numbers for each node and each pool alone, and for all nodes together.
+
+    They need not add up, as nodes may reach the same devices.
+    """
 
     cluster: Fits
     nodes: Mapping[str, Fits]
@@ -82,7 +87,7 @@ def remaining(
     limit: int = MOST_COUNTED,
     steps: int = PROOF_STEPS,
 ) -> Remaining:
-    """How many more claims that ask for the same as ``claim`` fit beside what ``claims`` hold, all of those that there are.
+    """How many more claims like ``claim`` fit beside the existing ones, all of which are in ``claims``.
 
     Whether ``claim`` itself is allocated does not matter.
     """
@@ -94,14 +99,14 @@ def remaining(
 
 @dataclass(slots=True)
 class CountingBudget:
-    """What counting may cost."""
+    """How much work counting may still do."""
 
     limit: int
     steps: int  # left
 
 
 class _Stock:
-    """What there is, from which fleets are made."""
+    """The nodes, slices and holdings from which fleets are made."""
 
     def __init__(
         self,
@@ -123,7 +128,7 @@ class _Stock:
                     self._held.setdefault(pool, {}).setdefault(device, []).extend(users)
 
     def fleet(self, nodes: Sequence[Node], slices: Sequence[ResourceSlice]) -> Fleet:
-        """A fleet of these slices, with what is held of them."""
+        """A fleet of these slices, with what claims hold of them."""
         fleet = Fleet(nodes, slices, self._classes)
         for pool in by_pool(slices):
             for name, infos in self._held.get(pool, {}).items():
@@ -132,7 +137,7 @@ class _Stock:
 
 
 def _occupy(fleet: Fleet, device: DeviceID, infos: Sequence[AllocationInfo]) -> None:
-    """Has the ledger hold a device as claims do. One that was promised more than once is held once, whole if any has it so."""
+    """Records in the ledger that claims hold a device. A device promised twice is held once, whole if any claim has it whole."""
     if not infos:
         return
     if any(info.share_id is None for info in infos):
@@ -155,7 +160,7 @@ class _Tally:
 
 
 def _fill(fleet: Fleet, claim: ResourceClaim, strategy: str, bounds: CountingBudget) -> _Tally:
-    """Counts on every node, and on all together."""
+    """Counts on every node, and on all nodes together."""
     view = fleet.view([claim], strategy, DEFAULT_BUDGET)
     tally = _Tally(Fits(0))
     number, exact, sharing = 0, True, list[list[str]]()
@@ -182,7 +187,7 @@ def _fill(fleet: Fleet, claim: ResourceClaim, strategy: str, bounds: CountingBud
 
 @dataclass(slots=True)
 class _Filling:
-    """A number of claims on a node, and what they get there. Nothing of it is committed."""
+    """A number of claims on a node, and the devices they get there. Nothing is committed."""
 
     fits: Fits
     results: list[AllocationResult]
@@ -191,7 +196,7 @@ class _Filling:
 def _most(
     fleet: Fleet, view: DemandView, place: NodePlace, claim: ResourceClaim, bounds: CountingBudget
 ) -> _Filling:
-    """As many as fit on one node."""
+    """The number that fits on one node."""
     simple = _simple(view, place)
     with fleet.ledger.fork():
         filling = _until_refused(fleet, view, place, bounds.limit)
@@ -199,13 +204,13 @@ def _most(
     if simple or not fits.exact or fits.number == 0:
         return filling
     if any(ask.admin for request in view.demand.requests for ask in request.asks):
-        # All together is another question then: admin access is in the way of what is asked for with it, not of what comes later.
+        # A proof would ask a different question: admin access blocks claims in the same request, but not later ones.
         return _Filling(replace(fits, exact=False), filling.results)
     return _proved(fleet, place, claim, filling, bounds)
 
 
 def _until_refused(fleet: Fleet, view: DemandView, place: NodePlace, limit: int) -> _Filling:
-    """Allocates one after the other. What was committed stays."""
+    """Allocates one claim after the other. Committed claims stay."""
     results: list[AllocationResult] = []
     devices = fleet.site(place).devices
     while len(results) < limit:
@@ -223,7 +228,7 @@ def _commit(fleet: Fleet, place: NodePlace, number: int, result: AllocationResul
 
 
 def _simple(view: DemandView, place: NodePlace) -> bool:
-    """Whether it does not matter which devices claims get, as far as their number goes."""
+    """Whether the number of claims that fit does not depend on which devices they get."""
     problem, requests = view.problem(place), view.demand.requests
     if problem is None or len(requests) != 1 or len(requests[0].asks) != 1:
         return False
@@ -237,7 +242,7 @@ def _simple(view: DemandView, place: NodePlace) -> bool:
 def _proved(
     fleet: Fleet, place: NodePlace, claim: ResourceClaim, filling: _Filling, bounds: CountingBudget
 ) -> _Filling:
-    """Asks for one more all together, as long as that can be had."""
+    """Asks for one more claim, all of them together, as long as that succeeds."""
     results, words = filling.results, filling.fits.words
     while len(results) < min(bounds.limit, TOGETHER) and bounds.steps > 0:
         demand = fleet.book.demand([claim] * (len(results) + 1))
@@ -264,7 +269,7 @@ def _on_all(
     """Fills nodes that have devices in common, one after the other, those with most room first."""
     first = fleet.places[groups[0][0]]
     if len(groups) == 1 and not first.local:
-        return alone[first.name]  # whatever one of them can have, each can
+        return alone[first.name]  # what one of these nodes can get, every one can
     number, exact, limit = 0, True, bounds.limit
     names = [name for group in groups for name in group]
     simple = all(_simple(view, fleet.places[name]) for name in names)
@@ -306,7 +311,7 @@ _NO_NODE = "its node does not exist"
 def _layers(
     pools: Mapping[PoolID, Sequence[ResourceSlice]],
 ) -> Iterator[tuple[dict[str | None, PoolID], list[ResourceSlice]]]:
-    """Pools put together so that each node has at most one of each layer. One that several nodes may reach is alone."""
+    """Groups of pools in which each node has at most one. A pool that several nodes may reach is alone in its group."""
     of_node: dict[str, list[PoolID]] = {}
     for pool, slices in pools.items():
         homes = {slice.spec.node_name for slice in slices}

@@ -1,14 +1,16 @@
-"""Which single change would make claims fit that do not: found, and confirmed, by really asking the allocator.
+"""Finds single changes that would make claims fit, and confirms each by calling the allocator.
 
-Tried are, in this order: a taint tolerated, a count or an amount of capacity turned down (to the most that fits), a constraint
-or a selector left out (``changes``), and one claim released, those that hold least first, and of these the ones of the same
-namespace. What is offered is sorted by kind, then by how much is given up. Each change is tried alone; where only two together would help, nothing is offered.
+It tries, in this order: a tolerated taint, a count or an amount of capacity reduced (to the most that fits), a constraint
+or a selector left out (``changes``), and the release of one claim, starting with claims that hold least and, among those,
+with claims in the same namespace. Offers are sorted by kind, then by how much is given up. Each change is tried alone;
+if only two together would help, it offers nothing.
 
-The caller says which nodes come into question and which claims may be named as ones to release: whoever may not see a claim
-must not learn of it here.
+The caller chooses the nodes, and the claims whose release may be suggested: somebody who may not see a claim must not
+learn of it here.
 
-Everything is bounded: by ``most`` changes of each kind, by ``questions``, by steps of search for each of them, and by ``go_on``, which is asked often and may
-look at a clock. Where a bound was met, ``cut`` says so, and more changes may help than are offered.
+Everything is bounded: by ``most`` changes of each kind, by ``questions``, by steps of search for each question, and by
+``go_on``, which is called often and may look at a clock. ``cut`` says that a bound was hit; then more changes than those
+offered may help.
 """
 
 from __future__ import annotations
@@ -18,9 +20,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from allotment.allocator.demand_view import GAVE_UP
 from allotment.allocator.errors import AllocationError
-from allotment.allocator.request import full_name
+from allotment.allocator.phrases import GAVE_UP, if_released
 from allotment.allocator.strategy import FIRST_FIT
 from allotment.usage.changes import (
     ChangeKind,
@@ -39,36 +40,38 @@ if TYPE_CHECKING:
     from allotment.allocator.pool import PoolID
     from allotment.api.resource import Device, DeviceTaint, ResourceClaim
 
+__all__ = ["Remedies", "Remedy", "remedies"]
+
 MOST_QUESTIONS = 20_000
-"""Asked at most, each of all nodes; of a claim that is released, only of those that it makes a difference to."""
+"""The most questions. Each is about all nodes; the release of a claim only concerns nodes that it affects."""
 STEPS_PER_QUESTION = 20_000
 """Steps of search for one question on one node."""
 MOST_OFFERED = 10
-"""Changes of one kind that are offered at most."""
+"""The most changes of one kind that are offered."""
 TAINTS = 32
-"""Keys of taints that are tried at most."""
+"""The most taint keys that are tried."""
 
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """A change after which all claims fit, on ``node`` for one. ``words`` complete "fits …"."""
+    """A change after which all claims fit, for example on ``node``. ``words`` complete "fits …"."""
 
     kind: ChangeKind
-    claim: str  # the one that is written differently, or released
+    claim: str  # the claim that is rewritten or released
     request: str
     value: str
     words: str
     node: str
     given_up: float
-    change: ClaimChange | None = None  # None: a release
+    change: ClaimChange | None = None  # None for a release
 
 
 @dataclass(frozen=True, slots=True)
 class Remedies:
-    """What was found, the shortest change first."""
+    """The changes found, the smallest first."""
 
     found: tuple[Remedy, ...] = ()
-    cut: bool = False  # not everything was tried
+    cut: bool = False  # true: a bound was hit, so not everything was tried
 
 
 def remedies(
@@ -83,8 +86,10 @@ def remedies(
     budget: int = STEPS_PER_QUESTION,
     go_on: Callable[[], bool] = lambda: True,
 ) -> Remedies:
-    """Single changes that make the claims fit together on one of the nodes. ``releasable`` are claims as the fleet's ledger names
-    them. The fleet is left as it was."""
+    """Single changes that make all the claims fit together on one of the nodes.
+
+    ``releasable`` are claims under the names of the fleet's ledger. The fleet is left as it was.
+    """
     search = _Search(fleet, claims, list(nodes), strategy, questions, budget, go_on)
     found = [
         *search.first(most, search.tolerations()),
@@ -100,7 +105,7 @@ def remedies(
 
 
 class _Search:
-    """The questions asked so far, and what is left of the bounds."""
+    """The search for changes: the questions asked so far, and what is left of the bounds."""
 
     def __init__(
         self,
@@ -127,7 +132,7 @@ class _Search:
         return self._fleet.view(claims, self._strategy, self._budget)
 
     def _fits(self, view: DemandView, nodes: Iterable[str]) -> str | None:
-        """The first node that takes the claims; None if there is none, or nobody may ask any more."""
+        """The first node that takes the claims; None if there is none, or a bound is reached."""
         if self._left <= 0:
             self.cut = True
             return None
@@ -145,7 +150,7 @@ class _Search:
     def _tried(self, change: ClaimChange) -> Remedy | None:
         claims = list(self._claims)
         claims[change.number] = change.claim
-        if self._left <= 0:  # before the view is made, which costs something too
+        if self._left <= 0:  # before making the view, which also costs something
             self.cut = True
             return None
         node = self._fits(self._view(claims), self._nodes)
@@ -153,7 +158,7 @@ class _Search:
             return None
         return Remedy(
             change.kind,
-            full_name(self._claims[change.number].metadata),
+            self._claims[change.number].metadata.key,
             change.request,
             change.value,
             change.words,
@@ -163,13 +168,13 @@ class _Search:
         )
 
     def first(self, most: int, found: Iterator[Remedy]) -> list[Remedy]:
-        """So many of what is found. Where there are more, the search is cut."""
+        """The first results, up to the limit. If there are more, the search counts as cut."""
         offered = list(islice(found, most))
         if len(offered) == most and next(found, None) is not None:
             self.cut = True
         return offered
 
-    # --- changes to what is asked for ---
+    # --- changes to the demands ---
 
     def tolerations(self) -> Iterator[Remedy]:
         return self._helping(tolerations(self._claims, self._taints()))
@@ -197,7 +202,7 @@ class _Search:
                 yield found
 
     def _most(self, dial: Dial) -> Remedy | None:
-        """The most that fits."""
+        """The largest setting of the dial that fits."""
         if dial.most < 1:
             return None
         best = self._tried(dial.at(1))
@@ -212,7 +217,7 @@ class _Search:
         return best
 
     def _taints(self) -> list[DeviceTaint]:
-        """One taint of each kind that devices of the nodes have."""
+        """One taint for each key that devices of the nodes have."""
         found: dict[tuple[str, str | None, str], DeviceTaint] = {}
         keys: set[str] = set()
         for name in self._nodes:
@@ -232,7 +237,7 @@ class _Search:
         try:
             site = self._fleet.site(self._fleet.places[name])
         except AllocationError:
-            return  # a broken node selector: nothing can be had there
+            return  # a broken node selector: no claim gets anything there
         yield from (device.spec for device in site.devices)
 
     # --- claims to release ---
@@ -250,11 +255,11 @@ class _Search:
                 ledger.release(name)
                 node = self._fits(view, nodes)
             if node is not None:
-                words = f"if claim {name} is released"
+                words = if_released(name)
                 yield Remedy(ChangeKind.RELEASE, name, "", name, words, node, float(len(held[name])))
 
     def _reach(self) -> dict[PoolID, list[str]]:
-        """The nodes that a pool makes a difference to."""
+        """The nodes that a pool can affect."""
         found: dict[PoolID, list[str]] = {}
         for name in self._nodes:
             if not self._go_on():

@@ -1,7 +1,7 @@
-"""The usage of pools, added up: for nodes, for namespaces, for the whole cluster.
+"""Totals of pool usage: for nodes, for namespaces, for the whole cluster.
 
-A device counts for a node if that node alone reaches it; what several nodes reach counts for none of them, so that nodes never
-add up to more than there is.
+A device counts for a node if only that node reaches it. A device that several nodes reach counts for none of them, so
+that the nodes never add up to more than exists.
 """
 
 from __future__ import annotations
@@ -17,15 +17,17 @@ if TYPE_CHECKING:
     from allotment.usage.device import DeviceUsage
     from allotment.usage.pool import PoolUsage
 
+__all__ = ["ClusterUsage", "NamespaceUsage", "NodeUsage", "by_namespace", "by_node", "in_cluster"]
+
 
 @dataclass(frozen=True, slots=True)
 class PoolOnNode:
-    """A pool, or the part of it that is on one node."""
+    """A pool, or the part of a pool that is on one node."""
 
     id: PoolID
     devices: tuple[DeviceUsage, ...]
     summary: Summary
-    hidden: int | None = 0  # as in PoolUsage
+    hidden: int | None = 0  # see PoolUsage
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,25 +49,25 @@ class NodeUsage:
 
 @dataclass(frozen=True, slots=True)
 class NamespaceUsage:
-    """What the claims of one namespace hold, as far as the caller may see them."""
+    """What the claims of one namespace hold, counting those that the caller may see."""
 
     namespace: str
-    claims: int = 0  # those that hold anything
-    devices: int = 0  # that they have, whole or by share; each counts once
-    shared: int = 0  # of these, by share
-    observed: int = 0  # devices that they only look on, by admin access
-    vanished: int = 0  # devices that they have and nobody publishes
+    claims: int = 0  # claims that hold anything
+    devices: int = 0  # devices that they hold, whole or in part; each counts once
+    shared: int = 0  # the devices among these that they hold in part
+    observed: int = 0  # devices that they only monitor, with admin access
+    vanished: int = 0  # devices that they hold and no slice publishes
     pools: Mapping[PoolID, int] = field(default_factory=dict)  # devices by pool
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterUsage:
-    """All pools together."""
+    """Totals over all pools."""
 
     pools: int
     incomplete: int
     invalid: int
-    vanished: int  # devices that claims have and nobody publishes
+    vanished: int  # devices that claims hold and no slice publishes
     summary: Summary
     drivers: Mapping[str, Summary]
     hidden: int | None = 0
@@ -85,13 +87,13 @@ def by_node(pools: Iterable[PoolUsage]) -> dict[str, NodeUsage]:
                 parts.setdefault(device.node_name, []).append(device)
         for name, devices in parts.items():
             summary = count([device.state for device in devices])
-            hidden = 0 if pool.hidden == 0 else None  # on which node they are, nobody knows
+            hidden = 0 if pool.hidden == 0 else None  # their node is unknown
             found.setdefault(name, []).append(PoolOnNode(pool.id, tuple(devices), summary, hidden))
     return {name: NodeUsage(name, tuple(found[name])) for name in sorted(found)}
 
 
 def by_namespace(pools: Iterable[PoolUsage]) -> dict[str, NamespaceUsage]:
-    """Every namespace with claims that hold anything, by name."""
+    """Every namespace with claims that hold something, by name."""
     tallies: dict[str, _Tally] = {}
     for pool in pools:
         for device in pool.devices:
@@ -137,7 +139,7 @@ class _Tally:
 
 
 def in_cluster(pools: Iterable[PoolUsage]) -> ClusterUsage:
-    """Everything."""
+    """The totals of the whole cluster."""
     known = list(pools)
     drivers: dict[str, Summary] = {}
     for pool in sorted(known, key=lambda pool: pool.id):
@@ -154,7 +156,7 @@ def in_cluster(pools: Iterable[PoolUsage]) -> ClusterUsage:
 
 
 def _sum(hidden: Iterable[int | None]) -> int | None:
-    """Unknown if any part is."""
+    """The sum; None if any part is unknown."""
     total = 0
     for each in hidden:
         if each is None:

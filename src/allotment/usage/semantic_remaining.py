@@ -1,7 +1,8 @@
 """How many more semantic claims fit: ``remaining`` for partition trees.
 
-The rules are the same: one claim after another until the allocator refuses, then one more all together until it proves that they
-do not fit. Trees belong to one node each, so nodes add up. Nodes with equal trees and equal use of them are asked once.
+The rules are the same: one claim after another until the allocator refuses, then all of them plus one more together, until
+it proves that they do not fit. Each tree belongs to one node, so nodes add up. Nodes with equal trees in equal use are
+counted once.
 """
 
 from __future__ import annotations
@@ -36,8 +37,10 @@ def remaining_instances(
     limit: int = MOST_COUNTED,
     steps: int = PROOF_STEPS,
 ) -> Remaining:
-    """How many more claims that ask for the same as ``claim`` fit beside what ``claims`` hold. ``book`` has the classes and
-    parameters that they refer to."""
+    """How many more claims like ``claim`` fit beside what ``claims`` hold.
+
+    ``book`` has the classes and parameters that they refer to.
+    """
     by_node: dict[str, list[NodeResourceSlice]] = {}
     for tree in sorted(trees, key=lambda tree: tree.metadata.name):
         by_node.setdefault(tree.spec.node_name, []).append(tree)
@@ -64,7 +67,7 @@ def remaining_instances(
 
 
 class _Count:
-    """Counts for one claim, and remembers by what the nodes have in common."""
+    """Counts for one claim, and reuses results for nodes in equal state."""
 
     def __init__(self, claim: ResourceClaim, book: SemanticBook, bounds: CountingBudget) -> None:
         self._claim = claim

@@ -1,8 +1,8 @@
-"""Which single change would make claims of v1alpha2 fit, found by asking the allocator node by node.
+"""Finds single changes that would make v1alpha2 claims fit, by calling the allocator node by node.
 
-What such a claim asks for is written in parameters, so that is where changes are made: one request left out, one selector, one filter
-of the class; or one other claim is released. Each is tried alone, on the nodes that the caller names, within a number of
-questions and as long as ``go_on`` says so.
+The demands of such a claim are in its parameters, so the changes are made there: one request, one selector or one filter of
+the class is left out, or one other claim is released. Each change is tried alone, on the nodes that the caller names,
+within a number of questions and as long as ``go_on`` is true.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from allotment.allocator.outcome import Allocated
-from allotment.allocator.request import full_name
+from allotment.allocator.phrases import cut, if_released
 from allotment.allocator.semantic import SemanticBook, allocate_semantic
 from allotment.api import semantic
 from allotment.usage.changes import ChangeKind
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 MOST_INSTANCE_QUESTIONS = 2_000
 BUDGET = 20_000
-_EXPRESSION = 80  # characters that are shown of one
 _EVERYTHING = "true"
 
 Slices = Sequence[semantic.NodeResourceSlice]
@@ -37,7 +36,7 @@ ClaimParameters = semantic.ResourceClaimParameters
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """A node, what it publishes, and what of it is in use."""
+    """A node, what it publishes, and what is in use."""
 
     node: Node
     slices: Slices
@@ -46,14 +45,14 @@ class Ground:
 
 @dataclass(frozen=True, slots=True)
 class Shelf:
-    """Classes and parameters, as a book is made of them."""
+    """The classes and parameters from which a book is made."""
 
     classes: Sequence[semantic.ResourceClass]
     class_parameters: Sequence[ClassParameters]
     claim_parameters: Sequence[ClaimParameters]
 
     def book(self, old: ApiStruct | None = None, new: ApiStruct | None = None) -> SemanticBook:
-        """The book with one of the parameters written differently."""
+        """The book with one of the parameters rewritten."""
         return SemanticBook(
             self.classes,
             [
@@ -69,7 +68,7 @@ class Shelf:
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """Parameters as they are, and as they might be. ``words`` complete "fits …"."""
+    """Parameters before and after a change. ``words`` complete "fits …"."""
 
     kind: ChangeKind
     claim: str
@@ -82,7 +81,7 @@ class Rewritten:
 
 @dataclass(slots=True)
 class InstanceSearch:
-    """See the module. ``rewritten`` says of remedies, by their words, which parameters are written differently."""
+    """The search for changes. ``rewritten`` maps the words of a remedy to the parameters that it rewrites."""
 
     claims: Sequence[semantic.ResourceClaim]
     grounds: Sequence[Ground]
@@ -93,7 +92,7 @@ class InstanceSearch:
     _cut: bool = False
 
     def remedies(self, holders: Mapping[str, Collection[DeviceID]]) -> Remedies:
-        """``holders`` are claims that may be named as ones to release, with what they hold."""
+        """Single changes that help. ``holders`` are the claims whose release may be suggested, with what they hold."""
         found = [*self._changes(), *self._releases(holders)]
         order = list(ChangeKind)
         found.sort(key=lambda each: (order.index(each.kind), each.given_up))
@@ -123,17 +122,17 @@ class InstanceSearch:
             mine = [each for each in self.grounds if not set(devices).isdisjoint(each.held)]
             ground = next((each for each in mine if self._fits(book, each, devices)), None)
             if ground is not None:
-                words = f"if claim {name} is released"
+                words = if_released(name)
                 yield Remedy(
                     ChangeKind.RELEASE, name, "", name, words, ground.node.metadata.name, float(len(devices))
                 )
 
 
 def _rewritings(claims: Sequence[semantic.ResourceClaim], book: SemanticBook) -> Iterator[Rewritten]:
-    """What can be left out of the parameters, each thing by itself."""
+    """One rewriting for each part of the parameters that can be left out."""
     seen: set[int] = set()
     for terms in book.demand(claims).terms:
-        name = full_name(terms.claim.metadata)
+        name = terms.claim.metadata.key
         parameters, of_class = terms.claim_parameters, terms.class_parameters
         if parameters.metadata.name and id(parameters) not in seen:
             seen.add(id(parameters))
@@ -144,7 +143,7 @@ def _rewritings(claims: Sequence[semantic.ResourceClaim], book: SemanticBook) ->
 
 
 def _of_claim(claim: str, parameters: ClaimParameters) -> Iterator[Rewritten]:
-    where = f"ResourceClaimParameters {full_name(parameters.metadata)}"
+    where = f"ResourceClaimParameters {parameters.metadata.key}"
     several = sum(len(_required(each)) for each in parameters.requests)
     for number, request in enumerate(parameters.requests):
         required = _required(request)
@@ -167,7 +166,7 @@ def _of_claim(claim: str, parameters: ClaimParameters) -> Iterator[Rewritten]:
                     claim,
                     name,
                     wish.selector,
-                    f"without the selector {_shown(wish.selector)} of request {name} of {where}",
+                    f"without the selector `{cut(wish.selector)}` of request {name} of {where}",
                     parameters,
                     _with(parameters, number, (*required[:index], open_, *required[index + 1 :])),
                 )
@@ -176,7 +175,7 @@ def _of_claim(claim: str, parameters: ClaimParameters) -> Iterator[Rewritten]:
 def _with(
     parameters: ClaimParameters, number: int, kept: tuple[semantic.PartitionableResourceRequest, ...]
 ) -> ClaimParameters:
-    """The parameters with other instances asked for in one of the requests."""
+    """The parameters with different instances in one of the requests."""
     model = semantic.PartitionableResourceRequests(required=kept)
     requests = list(parameters.requests)
     requests[number] = replace(requests[number], partitionable=model)
@@ -187,7 +186,7 @@ def _of_class(claim: str, parameters: ClassParameters) -> Iterator[Rewritten]:
     where = f"ResourceClassParameters {parameters.metadata.name}"
     for index, filter in enumerate(parameters.filters):
         selector = filter.partitionable.selector if filter.partitionable is not None else ""
-        words = f"without the filter {_shown(selector)} of {where}"
+        words = f"without the filter `{cut(selector)}` of {where}"
         kept = (*parameters.filters[:index], *parameters.filters[index + 1 :])
         yield Rewritten(
             ChangeKind.SELECTOR, claim, "", selector, words, parameters, replace(parameters, filters=kept)
@@ -196,8 +195,3 @@ def _of_class(claim: str, parameters: ClassParameters) -> Iterator[Rewritten]:
 
 def _required(request: semantic.ResourceRequest) -> tuple[semantic.PartitionableResourceRequest, ...]:
     return request.partitionable.required if request.partitionable is not None else ()
-
-
-def _shown(expression: str) -> str:
-    short = expression if len(expression) <= _EXPRESSION else f"{expression[: _EXPRESSION - 3]}..."
-    return f"`{short}`"

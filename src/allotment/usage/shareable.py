@@ -1,4 +1,4 @@
-"""The devices of a pool that several claims can share, taken together: how many are untouched, and what is left of each
+"""Totals over the devices of a pool that several claims can share: how many are unused, and what is left of each
 capacity."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ShareableCapacity:
-    """One capacity, added up."""
+    """The total of one capacity."""
 
     name: str
     total: Quantity
@@ -25,13 +25,13 @@ class ShareableCapacity:
 
     @property
     def available(self) -> Quantity:
-        """Never less than nothing: a driver may have shrunk a device."""
+        """The amount that is left; never negative, though a driver may have shrunk a device."""
         return Quantity(max(self.total.nanos - self.consumed.nanos, 0), self.total.format)
 
 
 @dataclass(frozen=True, slots=True)
 class Shareable:
-    """``partially`` are devices of which somebody has a share and something is left; used up ones are in neither count."""
+    """Counts of shareable devices. ``partially`` used ones have something left; those used up are in neither count."""
 
     fully: int
     partially: int
@@ -39,7 +39,7 @@ class Shareable:
 
 
 def shareable_of(devices: Sequence[PooledDevice], usages: Sequence[DeviceUsage]) -> Shareable | None:
-    """None for a pool that has no such devices. ``usages`` are those of the devices, in their order."""
+    """The totals; None for a pool without such devices. ``usages`` belong to the devices, in the same order."""
     fully = partially = 0
     total: dict[str, Quantity] = {}
     consumed: dict[str, int] = {}

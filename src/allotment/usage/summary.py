@@ -10,20 +10,23 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
+__all__ = ["DeviceState", "Summary"]
+
 
 class DeviceState(StrEnum):
-    """Every device is in exactly one."""
+    """The state of a device; every device is in exactly one."""
 
-    AVAILABLE = "Available"  # a claim without tolerations could take it
-    ALLOCATED = "Allocated"  # some claim has it, and there is nothing left of it
-    PARTIALLY_ALLOCATED = "PartiallyAllocated"  # a kind of allocated: claims share it, and one more could
-    UNAVAILABLE = "Unavailable"  # no claim has it, and none could take it
-    UNKNOWN = "Unknown"  # a claim that the caller may not see could have it
+    AVAILABLE = "Available"  # a claim without tolerations could get it
+    ALLOCATED = "Allocated"  # a claim holds it, and nothing is left of it
+    # a kind of allocated: claims share it, and another one could join
+    PARTIALLY_ALLOCATED = "PartiallyAllocated"
+    UNAVAILABLE = "Unavailable"  # no claim holds it, and none could get it
+    UNKNOWN = "Unknown"  # a claim that the caller may not see may hold it
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """See the module. ``unknown`` is zero for whoever sees all claims."""
+    """Counts of devices by state. ``unknown`` is zero for a caller who sees all claims."""
 
     total: int = 0
     allocated: int = 0

@@ -2,13 +2,13 @@
 
 >>> usage = Usage([*slices, *claims, *rules])
 >>> usage.pools()
->>> usage.change(old_claim, new_claim)  # as an informer tells it
->>> for id in usage.drain():            # the pools that this touched
+>>> usage.change(old_claim, new_claim)  # as an informer reports it
+>>> for id in usage.drain():            # the pools that this affects
 ...     usage.pool(id)
 
-A change only notes which pools it touches; they are judged again when somebody asks. A claim costs as much as the pools that it
-holds devices of, before or after; what does not bear on devices (a reservation, a label) touches nothing. What slices publish
-is put together once and serves until the pool's slices or rules change.
+A change only marks the pools that it affects; they are judged again on the next query. A claim affects the pools of the
+devices that it holds before or after; changes unrelated to devices (a reservation, a label) affect nothing. The inventory
+of a pool is built once and serves until the pool's slices or rules change.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from allotment.allocator.pool import PoolID
 from allotment.allocator.taint import may_taint
 from allotment.api import semantic
 from allotment.api.core import Node
-from allotment.api.meta import ApiStruct, ObjectMeta
+from allotment.api.meta import ApiStruct
 from allotment.api.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
 from allotment.usage.allocation import AllocationInfo, Held, held_by
 from allotment.usage.hidden import with_hidden_claims
@@ -40,15 +40,18 @@ from allotment.usage.rollup import (
 from allotment.usage.shareable import Shareable, shareable_of
 from allotment.usage.summary import Summary
 
+__all__ = ["Usage", "compute_usage"]
+
 
 @dataclass(slots=True)
 class _Record:
-    """All that is known of one pool."""
+    """Everything that is known about one pool."""
 
     slices: dict[str, ResourceSlice] = field(default_factory=dict)
     trees: dict[str, semantic.NodeResourceSlice] = field(default_factory=dict)
-    held: dict[str, Held] = field(default_factory=dict)  # by claim
-    inventory: Inventory | None = None  # of slices; trees are put together anew, as use bears on them
+    held: dict[str, Held] = field(default_factory=dict)  # holdings by claim
+    # inventory from slices; that of trees is rebuilt each time, as it depends on use
+    inventory: Inventory | None = None
     usage: PoolUsage | None = None
 
     @property
@@ -64,8 +67,11 @@ class _Record:
 
 
 class Usage:
-    """See the module. ``all_claims`` says whether the caller sees every claim of the cluster; if not, pools say what is hidden,
-    for which ``set_counts`` takes what ResourcePool objects have published."""
+    """The usage of all pools of a cluster, updated change by change.
+
+    ``all_claims`` says whether the caller sees every claim of the cluster. If not, pools report what is hidden, by the
+    counts of ResourcePool objects, which ``set_counts`` takes.
+    """
 
     def __init__(self, objects: Iterable[ApiStruct] = (), *, all_claims: bool = True) -> None:
         self._records: dict[PoolID, _Record] = {}
@@ -82,16 +88,16 @@ class Usage:
     # --- changes ---
 
     def change(self, old: ApiStruct | None, new: ApiStruct | None) -> None:
-        """Takes in an object that appeared, changed or, without ``new``, went. Telling it again does no harm.
+        """Takes in an object that appeared, changed or, without ``new``, disappeared. Repeated calls do no harm.
 
-        Raises TypeError for a kind that usage does not follow from; those that it does are the cases below.
+        Raises TypeError for kinds that do not affect usage; the cases below are those that do.
         """
         shown = new if new is not None else old
         match shown:
             case ResourceSlice() | semantic.NodeResourceSlice():
                 self._slice(shown, gone=new is None)
             case ResourceClaim() | semantic.ResourceClaim():
-                self._claim(_key(shown.metadata), held_by(shown) if new is not None else {})
+                self._claim(shown.metadata.key, held_by(shown) if new is not None else {})
             case DeviceTaintRule():
                 self._rule(shown, gone=new is None)
             case Node():
@@ -103,7 +109,7 @@ class Usage:
                 raise TypeError(f"usage does not follow from {type(shown).__name__}")
 
     def set_counts(self, id: PoolID, published: Summary | None) -> None:
-        """What the pool's ResourcePool object says, or None if there is none. Only of use without ``all_claims``."""
+        """Takes in the counts of the pool's ResourcePool object, None if there is none. Only needed without ``all_claims``."""
         if self._counts.get(id) == published:
             return
         if published is None:
@@ -171,15 +177,15 @@ class Usage:
             del self._records[id]
         self._touched.add(id)
 
-    # --- questions ---
+    # --- queries ---
 
     def drain(self) -> set[PoolID]:
-        """The pools touched since this was last asked, those that are gone included."""
+        """The pools affected since the last call, including those that are gone."""
         touched, self._touched = self._touched, set()
         return touched
 
     def pool(self, id: PoolID) -> PoolUsage | None:
-        """One pool as it is now; None if no slice publishes it."""
+        """One pool in its present state; None if no slice publishes it."""
         record = self._records.get(id)
         if record is None or not record.published:
             return None
@@ -190,14 +196,16 @@ class Usage:
         return record.usage
 
     def partitions(self, id: PoolID, default: str | None = None) -> tuple[PartitionKind, ...]:
-        """The partitions of a published pool by kind; ``default`` is the attribute that tells them apart where no slice names
-        one. Raises PartitionError."""
+        """The partitions of a published pool by kind. Raises PartitionError.
+
+        ``default`` is the attribute that distinguishes the kinds if no slice names one.
+        """
         record = self._records[id]
         held = record.holdings()
         return partition_kinds(self._inventory(id, record, held), frozenset(in_use(held)), default)
 
     def shareable(self, id: PoolID) -> Shareable | None:
-        """The devices of a published pool that can be shared; None if there are none."""
+        """Totals of the shareable devices of a published pool; None if there are none."""
         record, usage = self._records[id], self.pool(id)
         assert usage is not None
         return shareable_of(self._inventory(id, record, record.holdings()).devices, usage.devices)
@@ -212,7 +220,7 @@ class Usage:
         return record.inventory
 
     def ids(self) -> list[PoolID]:
-        """Every pool that slices publish, in no order."""
+        """Every pool that slices publish, in no particular order."""
         return [id for id, record in self._records.items() if record.published]
 
     def pools(self) -> list[PoolUsage]:
@@ -220,7 +228,7 @@ class Usage:
         return [found for id in sorted(self._records) if (found := self.pool(id)) is not None]
 
     def gone(self) -> dict[PoolID, tuple[VanishedDevice, ...]]:
-        """What claims hold of pools that no slice publishes any more."""
+        """Devices that claims hold in pools that no slice publishes any more."""
         return {
             id: tuple(
                 VanishedDevice(name, tuple(sorted(infos, key=lambda each: each.order)))
@@ -231,7 +239,7 @@ class Usage:
         }
 
     def claims(self) -> int:
-        """How many claims hold anything."""
+        """How many claims hold devices."""
         return len(self._claims)
 
     def nodes(self) -> dict[str, NodeUsage]:
@@ -239,7 +247,7 @@ class Usage:
         return by_node(self.pools())
 
     def node(self, name: str) -> NodeUsage:
-        """One node, which may have nothing. What it reaches beside its own is known if the node itself is."""
+        """One node, which may have nothing. Shared devices are included only if the node itself is known."""
         own = [pool for pool in self.pools() if pool.node_name in (name, "")]
         usage = by_node(own).get(name) or NodeUsage(name)
         node = self._nodes.get(name)
@@ -253,7 +261,7 @@ class Usage:
         try:
             return self._inventory(id, record, {}).reached_by(node)
         except AllocationError:
-            return False  # its node selector is broken: nobody gets anything from there
+            return False  # its node selector is broken: no claim gets anything from it
 
     def namespaces(self) -> dict[str, NamespaceUsage]:
         """Every namespace with claims that hold devices of a pool, by name."""
@@ -267,10 +275,6 @@ class Usage:
 def compute_usage(objects: Iterable[ApiStruct]) -> list[PoolUsage]:
     """Every pool of a cluster, from all its slices, claims and taint rules."""
     return Usage(objects).pools()
-
-
-def _key(claim: ObjectMeta) -> str:
-    return f"{claim.namespace}/{claim.name}"
 
 
 def _pool_of(slice: ResourceSlice | semantic.NodeResourceSlice) -> PoolID:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from allotment.apiserver.auth.identity import Attributes, Identity
 from allotment.apiserver.auth.rbac import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, Rbac
+from allotment.apiserver.auth.role_rules import RoleRules
+from allotment.apiserver.auth.rule import Rule, uncovered
 from allotment.apiserver.store.record import Key, Obj
 from tests.apiserver.auth.memory import MemoryStore, paths, rule
 from tests.apiserver.auth.slow_rbac import Judge
@@ -278,6 +283,76 @@ def _take(store: MemoryStore, step: tuple[object, ...]) -> None:
             keys = list(store._records)
             if index < len(keys):
                 store.delete(keys[index])
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(st.lists(_RULES, min_size=33, max_size=80))
+def test_a_large_role_grants_what_its_rules_grant_one_by_one(drawn: list[dict[str, list[str]]]) -> None:
+    rules = tuple(map(Rule.from_json, drawn))
+    role = RoleRules(rules)
+    for verb in ("get", "list", "brew", "*"):
+        for group in ("", "batch", "other", "*"):
+            for resource in ("pods", "jobs", "others", "*"):
+                for subresource in ("", "log", "scale"):
+                    question = (verb, group, resource, subresource)
+                    holding = [rule for rule in rules if rule.holds_for_resource(*question)]
+                    granting = role.granting(question)
+                    assert granting.any == any(not rule.names for rule in holding)
+                    named = {name for rule in holding for name in rule.names}
+                    assert granting.any or granting.names == named
+                    assert granting.names <= named
+                    assert role.granting(question) == granting
+
+
+QUICK = 0.05
+"""Seconds of the processor, for a machine that is busy; to go through all rules took ten times as long."""
+
+
+def test_rules_without_end_in_a_namespace_do_not_make_its_requests_slow() -> None:
+    """Whoever administers a namespace writes as many as they like there and gives them to everybody."""
+    store = MemoryStore()
+    rbac = Rbac(store)
+    for number in range(8):
+        rules = [rule([f"verb-{each}"], [f"kind-{number}"], ["x"]) for each in range(5_000)]
+        store.role(f"r{number}", *rules, namespace="team")
+        store.bind(f"r{number}", "group:system:authenticated", namespace="team", cluster_role=False)
+    store.role("viewer", rule(["get"], ["pods"]))
+    store.bind("viewer", "user:anna")
+
+    begun = time.thread_time()
+    for verb in ("get", "list", "watch"):
+        store.bind("viewer", "user:bert", name="another")  # whatever was remembered of bindings is gone
+        assert rbac.decide(ask(verb=verb, namespace="team")).allowed == (verb == "get")
+    assert rbac.decide(ask(verb="verb-4999", group="x", resource="kind-7", namespace="team")).allowed
+    assert rbac.count_of_rules(ANNA, "team") == 40_001
+    assert time.thread_time() - begun < QUICK
+
+
+def test_of_very_many_rules_that_are_owned_only_so_many_are_made_ready_to_be_compared() -> None:
+    taken = 0
+
+    def owned() -> Iterator[Rule]:
+        nonlocal taken
+        while True:
+            taken += 1
+            yield Rule(("get",), ("",), ("pods",))
+
+    assert uncovered(owned(), [Rule(("get",), ("",), ("pods",))]) == [Rule(("*",), ("*",), ("*",))]
+    assert taken < 30_000
+
+
+def test_a_question_that_many_rules_are_about_is_gone_into_once() -> None:
+    store = MemoryStore()
+    rbac = Rbac(store)
+    rules = [rule(["get"], ["pods"], ["other"]), rule(["get"], ["jobs"]), rule(["brew"], ["pods"])]
+    store.role("many", *rules * 5_000)
+    store.bind("many", "user:anna")
+    assert not rbac.decide(ask()).allowed
+    begun = time.thread_time()
+    for _ in range(50):
+        store.bind("many", "user:bert", name="another")
+        assert not rbac.decide(ask()).allowed
+    assert time.thread_time() - begun < QUICK
 
 
 def test_a_subject_of_an_unknown_kind_is_nobody() -> None:

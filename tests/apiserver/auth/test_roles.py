@@ -148,12 +148,14 @@ FACTS = [
     ("system:kube-scheduler", "get", "", "secrets", False),
     ("system:kube-controller-manager", "list", "example.com", "widgets", True),
     ("system:kube-controller-manager", "update", "resource.k8s.io", "resourceclaims/status", True),
-    ("allotment:scheduler", "update", "resource.k8s.io", "resourceclaims/binding", True),
+    ("allotment:scheduler", "patch", "resource.k8s.io", "resourceclaims/binding", True),
+    ("allotment:scheduler", "update", "resource.k8s.io", "resourceclaims/status", False),  # it patches
     ("allotment:scheduler", "get", "", "secrets", False),
     ("allotment:scheduler", "watch", "apiextensions.k8s.io", "customresourcedefinitions", True),
     ("allotment:scheduler", "list", "scheduling.volcano.sh", "queues", True),
     ("allotment:controllers", "create", "resource.k8s.io", "resourceclaims", True),
-    ("allotment:controllers", "update", "resource.k8s.io", "resourcepools/status", True),
+    ("allotment:controllers", "patch", "resource.k8s.io", "resourcepools/status", True),
+    ("allotment:controllers", "update", "resource.k8s.io", "resourcepools/status", False),  # they patch
     ("allotment:controllers", "delete", "resource.k8s.io", "resourcepoolstatusrequests", True),
     ("allotment:controllers", "create", "resource.k8s.io", "resourcepoolstatusrequests", False),
     ("allotment:pool-reader", "watch", "resource.k8s.io", "resourcepools", True),

@@ -16,6 +16,7 @@ from allotment.api.schema.conform import conform
 from allotment.api.schema.schema import schema_of
 from allotment.api.validation.pod import validate_pod
 from allotment.apiserver.auth.rule import Rule, uncovered
+from allotment.apiserver.http.openapi import Documents
 from allotment.apiserver.http.request import MAX_BODY, MAX_VALUES
 from allotment.apiserver.http.resources import LARGE_BODY
 from allotment.apiserver.patch.merge import MAX_FAULTS, faults
@@ -30,6 +31,8 @@ PODS = "/api/v1/namespaces/default/pods"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 HELD = 0.3
 """Seconds of the processor: three times what a quiet machine may take."""
+QUICK = 0.05
+"""The same for what only looks something up."""
 
 
 def run(folder: Path, scenario: Callable[[Serving], Awaitable[None]]) -> None:
@@ -298,5 +301,35 @@ def test_what_others_write_while_a_large_object_is_decoded_is_in_the_deletion(
         if after.status == 200:
             assert after.json["metadata"]["finalizers"] == ["example.com/hold"]
             assert after.json["metadata"]["deletionTimestamp"]
+
+    run(tmp_path / "data", scenario)
+
+
+def test_documents_of_large_definitions_are_made_in_a_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[tuple[str, bool]] = []
+    make = Documents.make
+
+    def noted(documents: Documents, name: str) -> None:
+        made.append((name, threading.current_thread() is threading.main_thread()))
+        make(documents, name)
+
+    monkeypatch.setattr(Documents, "make", noted)
+
+    async def scenario(server: Serving) -> None:
+        many = {f"p{number}": {"type": "string"} for number in range(30_000)}
+        crd = definition()
+        crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = {"type": "object", "properties": many}
+        assert (await server.call("POST", CRDS, crd)).status == 201
+        while (await server.call("GET", "/apis/example.com/v1/namespaces/default/widgets")).status != 200:
+            await asyncio.sleep(0)
+        for path in ("", "/apis/example.com/v1", "/apis/example.com/v1"):
+            with longest_step() as longest:
+                reply = await asyncio.create_task(server.call("GET", f"/openapi/v3{path}"))
+            assert reply.status == 200
+            assert b"example.com" in reply.body
+            assert longest.seconds < QUICK
+        assert made == [("", False)]  # whose hashes need the documents of custom kinds
 
     run(tmp_path / "data", scenario)

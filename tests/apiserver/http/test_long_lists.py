@@ -89,6 +89,34 @@ def test_what_a_selector_asks_about_is_read_in_threads(
     run(tmp_path / "data", decoded, scenario)
 
 
+@pytest.mark.parametrize(
+    ("headers", "query"),
+    [({"user-agent": "curl/8.0"}, {}), ({}, {"pretty": "true"}), ({"accept": "application/yaml"}, {})],
+    ids=["curl", "pretty", "YAML"],
+)
+def test_a_list_is_put_into_another_form_only_if_it_is_short(
+    headers: dict[str, str],
+    query: dict[str, str],
+    tmp_path: Path,
+    decoded: list[int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One of a hundred megabytes held the loop to be made pretty, and a thread for a minute to become YAML."""
+
+    async def scenario(server: Serving) -> None:
+        short = await server.call("GET", PODS, None, headers, **query, limit="1")
+        assert short.body.count(b"\n") > 10
+        monkeypatch.setattr("allotment.apiserver.http.resources.MAX_REWRITTEN", 3 * PIECE_BYTES)
+        long = await server.call("GET", PODS, None, headers, **query)
+        assert long.status == 200
+        assert long.header("content-type") == "application/json"
+        assert b"\n" not in long.body.strip()
+        assert len(long.json["items"]) == COUNT
+        assert (await server.call("DELETE", PODS, None, headers, **query)).json["kind"] == "PodList"
+
+    run(tmp_path / "data", decoded, scenario)
+
+
 def test_rows_of_large_objects_are_made_a_few_at_a_time(tmp_path: Path, decoded: list[int]) -> None:
     """They are short, so it is not what is sent that ends a piece."""
 

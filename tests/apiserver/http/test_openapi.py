@@ -171,7 +171,7 @@ def test_lists_and_merge_keys_are_told() -> None:
         ("DeviceClaim", "requests", "The devices that are wanted; a claim gets all of them or none."),
         ("ExactDeviceRequest", "count", "For ExactCount; 1 when absent."),
         ("ExactDeviceRequest", "adminAccess", "True: for monitoring"),  # a comment above its field
-        ("DeviceRequestAllocationResult", "shareID", "Tells shares of a device apart."),
+        ("DeviceRequestAllocationResult", "shareID", "Distinguishes the shares of a device."),
         ("ResourceClaim", "metadata", "The object's name, labels, owners and bookkeeping."),
     ],
 )
@@ -193,7 +193,9 @@ def test_every_field_of_a_claim_is_described() -> None:
 
 def test_definitions_are_described_by_docstrings_without_mark_up() -> None:
     told = definition("resource.k8s.io/v1", "io.k8s.api.resource.v1.DeviceRequest")["description"]
-    assert told == "A named part of a claim: either exact, or the first alternative that can be had."
+    assert told == (
+        "A named part of a claim: either one exact request, or alternatives of which the first available one is given."
+    )
     for name, schema in document("resource.k8s.io/v1")["components"]["schemas"].items():
         assert "``" not in schema.get("description", ""), name
 

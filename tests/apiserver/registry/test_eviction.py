@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from allotment.api.status import BadRequest, Forbidden, InternalError, TooManyRequests
-from allotment.apiserver.registry.eviction import MAX_DISRUPTED, evict
-from allotment.apiserver.store.record import Key, Obj
+from allotment.apiserver.registry.eviction import MAX_DISRUPTED, evict, note_budget
+from allotment.apiserver.registry.kinds.disruption_budget import MAX_SELECTED, RESOURCES
+from allotment.apiserver.registry.strategies import StrategyRules
+from allotment.apiserver.store.record import Key, Obj, Record
 from tests.apiserver.registry.kinds.pods import NOW, budget, call, running_pod
 
 BODY: Obj = {"metadata": {"name": "p"}, "deleteOptions": {"gracePeriodSeconds": 5}}
@@ -88,3 +91,43 @@ def test_broken_budgets_and_bodies_are_refused() -> None:
         evict(running_pod(), BODY, call(budget(disruptionsAllowed=1, disruptedPods=many)))
     with pytest.raises(BadRequest, match="name in URL"):
         evict(running_pod(), {"metadata": {"name": "q"}}, call())
+
+
+def test_what_budgets_select_is_worked_out_when_they_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tenant may keep many large budgets: read at each eviction, they held everybody up."""
+    records = [
+        Record(Key("poddisruptionbudgets.policy", "n", name), 1, msgspec.json.encode(made))
+        for name, made in (("a", budget(app="other")), ("b", budget(disruptionsAllowed=1)))
+    ]
+    for record in records:
+        note_budget(None, record)
+    asked = call()
+    monkeypatch.setattr(asked.server, "heads", lambda resource, namespace="": records)
+    loaded: list[str] = []
+    load_ = Record.load
+
+    def load(record: Record) -> Obj:
+        loaded.append(record.key.name)
+        return load_(record)
+
+    monkeypatch.setattr(Record, "load", load)
+    result = evict(running_pod(), BODY, asked)
+    assert [key.name for key, _ in result.others] == ["b"]
+    assert loaded == ["b"]  # which the eviction is taken from
+
+
+@pytest.mark.parametrize("selector", [None, {}], ids=["none selects nothing", "an empty one everything"])
+def test_a_budget_without_requirements(selector: Obj | None) -> None:
+    made = budget(disruptionsAllowed=1)
+    made["spec"]["selector"] = selector
+    assert len(evict(running_pod(), BODY, call(made)).others) == (0 if selector is None else 1)
+
+
+def test_a_budget_selects_by_so_much_and_no_more() -> None:
+    (resource,) = RESOURCES
+    values = [f"v{number}" for number in range(MAX_SELECTED)]
+    spec = {"selector": {"matchExpressions": [{"key": "a", "operator": "In", "values": values}]}}
+    assert isinstance(resource.strategy, StrategyRules)
+    assert resource.strategy.check is not None
+    (error,) = resource.strategy.check({"spec": spec})
+    assert str(error.path) == "spec.selector"

@@ -76,11 +76,11 @@ MISTAKES = {
     ),
     "another kind": (
         "apiVersion: v1\nkind: Node\nmetadata: {name: node}\n",
-        "0.yaml:1: Node node: is not for a catalogue",
+        "0.yaml:1: Node node: does not belong in a catalogue",
     ),
     "a kind that nobody knows": (
         "apiVersion: x/v1\nkind: Other\n",
-        "0.yaml:1: Other: is not for a catalogue",
+        "0.yaml:1: Other: does not belong in a catalogue",
     ),
     "no YAML": ("a: [", "0.yaml:2: not valid YAML"),
     "a group without room": (
@@ -108,7 +108,7 @@ def test_mistakes_name_file_line_object_and_field(text: str, words: str) -> None
 def test_all_mistakes_of_all_files_are_told_at_once() -> None:
     found = complaints(TYPE.replace("zone: a", 'zone: ""'), "a: [", TYPE)
     assert [each.partition(":")[0] for each in sorted(found)] == ["0.yaml", "1.yaml", "2.yaml"]
-    assert sorted(found)[-1] == "2.yaml:3: InstanceType m1: metadata.name: is there already, at 0.yaml:1"
+    assert sorted(found)[-1] == "2.yaml:3: InstanceType m1: metadata.name: already exists, at 0.yaml:1"
 
 
 def test_pools_of_a_cluster_take_the_place_of_those_in_files() -> None:

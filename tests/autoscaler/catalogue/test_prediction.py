@@ -94,7 +94,7 @@ CASES: dict[str, tuple[Reality, list[str]]] = {
     ),
     "another value": (
         REAL.attribute("gpu-0", "model", TEXT),
-        [f"{GPU}/gpu-0: attribute {GPU}/model: h100 was predicted, is other"],
+        [f"{GPU}/gpu-0: attribute {GPU}/model: h100 was predicted, but it is other"],
     ),
     "a value under its full name": (
         REAL.attribute("gpu-0", "model", None).attribute(
@@ -104,29 +104,29 @@ CASES: dict[str, tuple[Reality, list[str]]] = {
     ),
     "a value less": (
         REAL.attribute("gpu-0", "model", None),
-        [f"{GPU}/gpu-0: attribute {GPU}/model: h100 was predicted, is missing"],
+        [f"{GPU}/gpu-0: attribute {GPU}/model: h100 was predicted, but it is missing"],
     ),
     "a value more": (REAL.attribute("gpu-0", "uuid", TEXT), []),
     "an unknown value that does not come": (
         REAL.attribute("nic-1", ROOT, None),
-        [f"{NIC}/nic-1: attribute {ROOT}: was predicted, is missing"],
+        [f"{NIC}/nic-1: attribute {ROOT}: was predicted, but is missing"],
     ),
     "bound values that differ": (
         REAL.attribute("nic-1", ROOT, TEXT),
-        [f"{NIC}/nic-1: attribute {ROOT}: was to be equal to that of {GPU}/gpu-1, is not"],
+        [f"{NIC}/nic-1: attribute {ROOT}: should be equal to that of {GPU}/gpu-1, but is not"],
     ),
     "values of different bindings that are equal": (
         REAL.attribute("gpu-1", ROOT, DeviceAttribute(string_value="root-0")).attribute(
             "nic-1", ROOT, DeviceAttribute(string_value="root-0")
         ),
         [
-            f"{GPU}/gpu-1: attribute {ROOT}: was to differ from that of {GPU}/gpu-0, does not",
-            f"{NIC}/nic-1: attribute {ROOT}: was to differ from that of {GPU}/gpu-0, does not",
+            f"{GPU}/gpu-1: attribute {ROOT}: should differ from that of {GPU}/gpu-0, but does not",
+            f"{NIC}/nic-1: attribute {ROOT}: should differ from that of {GPU}/gpu-0, but does not",
         ],
     ),
     "values of another type": (
         REAL.attribute("nic-0", ROOT, DeviceAttribute(int_value=0)),
-        [f"{NIC}/nic-0: attribute {ROOT}: was to be equal to that of {GPU}/gpu-0, is not"],
+        [f"{NIC}/nic-0: attribute {ROOT}: should be equal to that of {GPU}/gpu-0, but is not"],
     ),
     "a list that has the value": (
         REAL.attribute("nic-0", ROOT, DeviceAttribute(string_values=("root-7", "root-0"))),
@@ -159,7 +159,7 @@ def test_less_capacity_than_was_predicted() -> None:
         slice_(Device(name="d", capacity=amount("40Gi"))),
     )
     assert [str(each) for each in differences([before], [after])] == [
-        f"{GPU}/d: capacity m: 80Gi was predicted, is 40Gi"
+        f"{GPU}/d: capacity m: 80Gi was predicted, but it is 40Gi"
     ]
 
 

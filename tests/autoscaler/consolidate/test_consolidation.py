@@ -235,17 +235,17 @@ CASES = {
         gone=["n2"],
         stays={"n1": "a pod came or went 89 s ago, and pool p waits for 1m30s"},
     ),
-    "a tenth, rounded up": Case(more_later=True, nodes=TWO, pool={"budgets": []}, gone=["n1"], stays={"n2": "let 1 node go at a time (Empty)"}),
+    "a tenth, rounded up": Case(more_later=True, nodes=TWO, pool={"budgets": []}, gone=["n1"], stays={"n2": "allow the removal of 1 node at a time (Empty)"}),
     "none for being underused": Case(
         TWO,
         MOVABLE,
         pool={"budgets": [{"nodes": "0", "reasons": ["Underutilized"]}]},
-        stays={"n1": "let 0 nodes go at a time (Underutilized)", "n2": "0 nodes"},
+        stays={"n1": "allow the removal of 0 nodes at a time (Underutilized)", "n2": "0 nodes"},
     ),
     "the budget of the hour": Case(more_later=True, nodes=TWO,
         pool={"budgets": [{"nodes": "1", "schedule": "0 8 * * fri", "duration": "1h"}, {"nodes": "0", "schedule": "0 9 * * fri", "duration": "1h"}]},
         gone=["n1"],
-        stays={"n2": "1 node go"},
+        stays={"n2": "removal of 1 node"},
     ),
     "what cannot be read lets nothing go": Case(
         TWO, pool={"budgets": [{"nodes": "9", "schedule": "soon", "duration": "1h"}]}, stays={"n1": "0 nodes", "n2": "0 nodes"}
@@ -290,9 +290,9 @@ def changed(there: Simulation, name: str, **what: Any) -> None:
         ({"annotations": {DO_NOT_DISRUPT: "true"}}, DO_NOT_DISRUPT),
         ({"annotations": {SCALE_DOWN_DISABLED: "true"}}, SCALE_DOWN_DISABLED),
         ({"annotations": {DO_NOT_DISRUPT: "false"}}, ""),
-        ({"deletion_timestamp": "2026-01-01T00:00:00Z"}, "on its way out already"),
+        ({"deletion_timestamp": "2026-01-01T00:00:00Z"}, "already being removed"),
         ({"labels": {}}, "no pool and no group"),
-        ({"labels": {NODE_POOL: "other"}}, "pool other is not known"),
+        ({"labels": {NODE_POOL: "other"}}, "pool other is unknown"),
         ({"labels": {NODE_POOL: "fixed"}}, "pool fixed has a fixed number of nodes"),
     ],
 )
@@ -311,14 +311,14 @@ def test_a_node_that_is_not_ready_stays_and_counts_against_the_budget() -> None:
     made.there.put(replace(found, status=replace(found.status, conditions=(ill,))))
     stays = made.consolidate().stays
     assert stays["n1"].why == "it is not ready"
-    assert "let 1 node go at a time" in stays["n2"].why
+    assert "allow the removal of 1 node at a time" in stays["n2"].why
 
 
 def test_a_node_that_is_tainted_as_disrupted_is_on_its_way_out() -> None:
     made = world([SMALL_TYPE, OPEN], {"n1": "small"})
     found = made.there.node("n1")
     made.there.put(replace(found, spec=replace(found.spec, taints=(taint("karpenter.sh/disrupted"),))))
-    assert made.consolidate().stays["n1"].why == "it is on its way out already"
+    assert made.consolidate().stays["n1"].why == "it is already being removed"
 
 
 def test_a_group_keeps_its_minimum_and_needs_no_budget() -> None:
@@ -332,7 +332,7 @@ def test_a_group_keeps_its_minimum_and_needs_no_budget() -> None:
 def test_a_node_of_a_pool_of_which_no_machine_can_be_had_can_still_go() -> None:
     made = world([SMALL_TYPE, OPEN], {"n1": "small"})
     changed(made.there, "n1", labels={NODE_POOL: "old"})
-    assert "not known" in made.consolidate().stays["n1"].why
+    assert "unknown" in made.consolidate().stays["n1"].why
     found = made.consolidate(owners=[pool("old", disruption=FREE)])
     assert [(each.node, each.price) for each in found.gone] == [("n1", None)]
     assert found.saved == 0
@@ -441,7 +441,7 @@ def test_pods_that_wait_keep_the_nodes_that_they_go_to() -> None:
     made = world([SMALL_TYPE, OPEN], TWO, own("waits", 4), own("too large", 9))
     found = made.asked({})
     assert len(found.gone) == 1
-    assert [each.why for each in found.stays.values()] == ["a pod that waits has its place there"]
+    assert [each.why for each in found.stays.values()] == ["a waiting pod has its place there"]
 
 
 def test_pods_of_nodes_on_their_way_out_keep_the_nodes_that_they_will_go_to() -> None:
@@ -451,7 +451,7 @@ def test_pods_of_nodes_on_their_way_out_keep_the_nodes_that_they_will_go_to() ->
     changed(made.there, "n1", deletion_timestamp="2026-01-01T00:00:00Z")
     found = made.there.node("n1")
     made.there.put(replace(found, spec=replace(found.spec, taints=(taint("karpenter.sh/disrupted"),))))
-    assert made.consolidate().stays["n2"].why == "a pod that waits has its place there"
+    assert made.consolidate().stays["n2"].why == "a waiting pod has its place there"
 
 
 # --- how much ---

@@ -161,7 +161,7 @@ def test_what_could_not_be_had_is_left_out_until_its_claim_is_gone() -> None:
         found.append(f"{each.machine.type}/{each.machine.offering.zone}")
         claims.append(as_condition(each.claim, Launched="False InsufficientCapacity"))
     assert found == ["cheap/a", "cheap/b", "dear/a"]
-    assert [each.why for each in launched(there, claims).plan.pending] == ["no machine can be had"]
+    assert [each.why for each in launched(there, claims).plan.pending] == ["no machine is available"]
 
 
 def test_limits_count_what_is_on_its_way() -> None:

@@ -17,7 +17,7 @@ def test_a_pool_may_limit_its_nodes() -> None:
     found, _ = plan_for([pod(name, cpu=6) for name in "abc"], type_("t"), limited, there=[has])
     assert types_of(found) == {"t": 1}
     assert {each.types["t"] for each in found.pending} == {
-        "would do, but the limits of NodePool p are reached (nodes: 0 left, it has 1)"
+        "would fit, but the limits of NodePool p are reached (nodes: 0 left, it has 1)"
     }
 
 

@@ -278,7 +278,7 @@ def test_limits_of_a_pool_count_what_it_has_and_leave_out_the_rest() -> None:
     assert types_of(found) == {"t": 1}
     assert len(found.pending) == 2
     assert found.pending[0].types == {
-        "t": "would do, but the limits of NodePool p are reached (cpu: 4 left, it has 8)"
+        "t": "would fit, but the limits of NodePool p are reached (cpu: 4 left, it has 8)"
     }
 
 
@@ -302,7 +302,7 @@ def test_min_values_of_a_pool_keep_off_what_only_few_types_hold() -> None:
 def test_pods_of_a_pool_that_cannot_leave_enough_open_say_so_or_go_to_another() -> None:
     heavy, light = pool("heavy", _open(2), weight=9), pool("light")
     found, _ = plan_for([pod("p")], type_("t"), heavy)
-    expected = "would do, but minValues: heavy must leave 2 values of node.kubernetes.io/instance-type open"
+    expected = "would fit, but minValues: heavy must leave 2 values of node.kubernetes.io/instance-type open"
     assert found.pending[0].types == {"t": expected}
     found, _ = plan_for([pod("p")], type_("t"), heavy, light)
     assert [each.machine.source for each in found.nodes] == ["light"]
@@ -585,7 +585,7 @@ def test_a_gang_is_planned_whole_or_not_at_all() -> None:
         [*members, other], type_("t"), pool("p", limits={"cpu": "24"}), there=[gang("gang", 4)]
     )
     assert [place.pod for each in found.nodes for place in each.places] == ["default/z"]
-    assert "of its gang default/gang have a place, 4 must" in found.pending[0].why
+    assert "of its gang default/gang have a place, and 4 must" in found.pending[0].why
 
 
 def test_of_two_gangs_the_first_is_planned_when_there_is_room_for_one() -> None:
@@ -646,7 +646,7 @@ def test_every_pod_left_out_has_a_reason_for_each_type() -> None:
     found, _ = plan_for([pod("p", claims=["nine"])], none, four, there=[wanted])
     (left,) = found.pending
     assert left.types == {"four": "has 4 any, need 9", "none": "has no any"}
-    assert left.why == "none of 2 instance types will do: has 4 any, need 9 (1); has no any (1)"
+    assert left.why == "none of 2 instance types fits: has 4 any, need 9 (1); has no any (1)"
 
 
 def test_a_pod_whose_claim_is_missing_says_so() -> None:

@@ -113,7 +113,10 @@ WRONG: dict[str, tuple[Any, str]] = {
         {"drainNode": "a", "expect": {"running": ["a/b/c"]}},
         "step 1: expect.running[0]: must be a pod's name",
     ),
-    "nothing that could be refused": ({"expect": {"refused": True}}, "step 1: expect.refused: is about"),
+    "nothing that could be refused": (
+        {"expect": {"refused": True}},
+        "step 1: expect.refused: refers to the step",
+    ),
     "fewer than none": (
         {"expect": {"counts": {"pending": -1}}},
         "expect.counts.pending: must be zero or more",
@@ -187,7 +190,7 @@ def test_objects_of_files_and_what_does_not_matter() -> None:
     text = json.dumps({"apiVersion": "v1", "kind": "List", "items": [service, to_builtins(pod("p"))]})
     [step] = scenario({"submit": "pods.yaml"}, files={"pods.yaml": text}).steps
     assert [type(each).__name__ for each in step.objects] == ["Pod"]
-    assert step.notes == ("ignored, as nobody's place depends on them: 1 Service",)
+    assert step.notes == ("ignored, because they do not affect the places of pods: 1 Service",)
 
 
 JSON = st.recursive(

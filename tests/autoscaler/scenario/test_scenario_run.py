@@ -99,8 +99,8 @@ CASES: dict[str, Any] = {
         {"addNodes": {"like": "n1"}},
         {"ns/d": "placed new-1"},
     ),
-    "a node that is there already": lambda: Case(
-        cluster(), {"addNodes": {"manifests": [to_builtins(node("n1"))]}}, refused="node n1 is there already"
+    "a node that already exists": lambda: Case(
+        cluster(), {"addNodes": {"manifests": [to_builtins(node("n1"))]}}, refused="node n1 already exists"
     ),
     "a copy of nothing": lambda: Case(cluster(), {"addNodes": {"like": "n9"}}, refused="there is no node n9"),
     "a type that is not there": lambda: Case(
@@ -203,8 +203,8 @@ CASES: dict[str, Any] = {
         {"j-0": "placed n1", "j-1": "placed n2"},
     ),
     "a job that is suspended": lambda: Case(cluster(), submit(workload("Job", "j", pod("p"), suspend=True))),
-    "a pod that is there already": lambda: Case(
-        cluster((pod("a"), "n1")), submit(pod("a")), refused="Pod default/a is there already"
+    "a pod that already exists": lambda: Case(
+        cluster((pod("a"), "n1")), submit(pod("a")), refused="Pod default/a already exists"
     ),
     "a pod is deleted, and its devices are free": lambda: Case(
         [*machines("n1", devices=["d0"]), *asking("a"), *asking("b")],
@@ -274,7 +274,7 @@ CASES: dict[str, Any] = {
     "a pool in use stays as it is": lambda: Case(
         cluster((user("a"), "n1"), (user("b"), "n1")),
         {"resizePool": {"driver": DRIVER, "pool": "n1", "devices": 1}},
-        refused="of 1 device that would have to go only 0 are free; force evicts",
+        refused="of 1 device that must be removed, only 0 are free; force evicts the others' users",
         by=("default/b",),
     ),
     "a pool shrinks by force": lambda: Case(
@@ -287,12 +287,12 @@ CASES: dict[str, Any] = {
         cluster(), {"resizePool": {"driver": DRIVER, "pool": "n9", "devices": 0}}, refused="has no pool n9; it has n1, n2"
     ),
     "no such driver": lambda: Case(
-        cluster(), {"resizePool": {"driver": "x", "pool": "n9", "devices": 0}}, refused="nothing is published by it"
+        cluster(), {"resizePool": {"driver": "x", "pool": "n9", "devices": 0}}, refused="it publishes nothing"
     ),
     "a pool that is cut from counters": lambda: Case(
         [node("n1"), slice_("n1", build.device("d0", draws=[build.draw("all", memory="1")]), counters=[build.counter_set("all", memory="2")])],
         {"resizePool": {"driver": DRIVER, "pool": "n1", "devices": 2}},
-        refused="cut from shared counters",
+        refused="draw on shared counters",
     ),
     "like a device that is not there": lambda: Case(
         cluster(), {"resizePool": {"driver": DRIVER, "pool": "n1", "devices": 3, "like": "d7"}}, refused="there is no device d7"
@@ -371,7 +371,7 @@ def test_a_machine_of_the_catalogue_the_cheapest_that_is_meant() -> None:
         (),
         (),
     ]
-    assert "is not offered like that; offered are p/t/a/on-demand" in outcomes[3].refused
+    assert "is not offered there; offered are p/t/a/on-demand" in outcomes[3].refused
     assert outcomes[4].refused == "the catalogue has no instance type u; it has t"
     assert outcomes[2].news.census.devices.total == 8
     assert [*outcomes[2].news.drivers] == [GPU]
@@ -419,7 +419,7 @@ def test_a_submitted_workload_is_scaled_to_nothing_and_back() -> None:
 
     outcomes = tried(cluster(), submit(TWO), to(0), to(1), submit(TWO), {"delete": {"kind": "Deployment", "name": "web"}}, submit(TWO))  # fmt: skip
     assert [each.news.census.running for each in outcomes] == [2, 0, 1, 1, 0, 2]
-    assert outcomes[3].refused == "Deployment default/web is there already: scale or delete it"
+    assert outcomes[3].refused == "Deployment default/web already exists: scale or delete it"
 
 
 def test_pods_of_a_workload_get_claims_of_their_own_which_go_with_them() -> None:
@@ -486,11 +486,11 @@ def test_a_pod_near_one_that_is_placed_later_gets_another_chance() -> None:
 
 
 EXPECTATIONS: dict[str, tuple[Json, str]] = {
-    "who runs": ({"running": ["a", "default/a", "*"]}, "pod default/b was to run, and waits: 0/1 nodes"),
-    "who waits": ({"pending": ["b", "a"]}, "pod default/a was to wait, and runs on node n1"),
-    "who is not there": ({"running": ["c"]}, "pod default/c was to run, and there is none"),
-    "nobody like that": ({"pending": ["other/*"]}, "pod other/* was to wait, and there is none"),
-    "how many": ({"counts": {"running": 1, "pending": 0}}, "0 pods were to wait, and 1 do"),
+    "who runs": ({"running": ["a", "default/a", "*"]}, "pod default/b should run, but waits: 0/1 nodes"),
+    "who waits": ({"pending": ["b", "a"]}, "pod default/a should wait, but runs on node n1"),
+    "who is not there": ({"running": ["c"]}, "pod default/c should run, but there is none"),
+    "nobody like that": ({"pending": ["other/*"]}, "pod other/* should wait, but there is none"),
+    "how many": ({"counts": {"running": 1, "pending": 0}}, "0 pods should wait, but 1 do"),
 }
 
 
@@ -510,7 +510,7 @@ def test_what_is_expected_and_holds() -> None:
     steps: list[Json] = [{"expect": expect}, {"removeNode": "n1", "expect": {**expect, "refused": True}}]
     assert all(each.ok for each in tried(there, *steps))
     [outcome] = tried(there, {"addNodes": {"like": "n1"}, "expect": {"refused": True}})
-    assert outcome.unmet == ("the step was to be refused, and was done",)
+    assert outcome.unmet == ("the step should have been refused, but was done",)
 
 
 # --- in general ---

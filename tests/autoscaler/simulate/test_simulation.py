@@ -195,9 +195,9 @@ def test_a_node_that_is_not_there_is_not_asked() -> None:
 
 def test_a_pod_that_has_its_node_is_not_asked_about() -> None:
     there = simulation(node("n1"), pod("p", node="n1"))
-    with pytest.raises(PodBound, match="pod default/p is on node n1 already"):
+    with pytest.raises(PodBound, match="pod default/p is already on node n1"):
         there.fits(pod("p"))
-    with pytest.raises(PodBound, match="pod default/q has node n1 in its spec already"):
+    with pytest.raises(PodBound, match="pod default/q already has node n1 in its spec"):
         there.fits(pod("q", node="n1"))
 
 
@@ -260,24 +260,24 @@ def test_slices_for_several_nodes_come_and_go_with_the_node_that_brings_them() -
 
 
 ADDED = {
-    "the node is there": (node("n1"), [], NodeExists, "node n1 is there already"),
+    "the node is there": (node("n1"), [], NodeExists, "node n1 already exists"),
     "a slice is there": (
         node("n2"),
         [slice_("n2", "d0"), slice_("n2", "d0", name="slice-n1")],
         NodeExists,
-        "slice slice-n1 of node n2 is there already",
+        "slice slice-n1 of node n2 already exists",
     ),
     "a slice comes twice": (
         node("n2"),
         [slice_("n2", "d0"), slice_("n2", "d1")],
         NodeExists,
-        "slice slice-n2 of node n2 is there already",
+        "slice slice-n2 of node n2 already exists",
     ),
     "a slice of another node": (
         node("n2"),
         [slice_("n2", "d0"), slice_("n3", "d0")],
         SimulationError,
-        "slice slice-n3 is of node n3, not n2",
+        "slice slice-n3 belongs to node n3, not n2",
     ),
 }
 
@@ -346,7 +346,9 @@ def test_a_node_stays_while_a_pod_on_it_uses(held: ResourceClaim) -> None:
     net = slice_("net", "d0", on=None, everywhere=True)
     there = simulation(*machines("n1"), net, held, who)
     before = picture(there)
-    with pytest.raises(NodeInUse, match="node n1 cannot go while devices are in use there, by pod default/q"):
+    with pytest.raises(
+        NodeInUse, match="node n1 cannot be removed while devices are in use there, by pod default/q"
+    ):
         there.simulate_remove_node("n1")
     assert picture(there) == before
     there.simulate_evict_pod(who, "n1")
@@ -503,7 +505,7 @@ def test_what_filter_would_refuse_is_not_bound(
 def test_a_pod_is_bound_once_and_to_nodes_that_are_there() -> None:
     there = simulation(node("n1"), node("n2"))
     bind(there, pod("p"), "n1")
-    with pytest.raises(PodBound, match="pod default/p is on node n1 already"):
+    with pytest.raises(PodBound, match="pod default/p is already on node n1"):
         there.simulate_bind_pod(pod("p"), "n2")
     with pytest.raises(NoSuchNode, match="no node n3"):
         there.simulate_bind_pod(pod("q"), "n3")

@@ -305,7 +305,7 @@ def test_lines_are_served_one_by_one_past_broken_ones() -> None:
 
 def test_a_line_that_is_too_long_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     good = json.dumps(problem()).encode() + b"\n"
-    monkeypatch.setattr(stream, "MAX_LINE", len(good))
+    monkeypatch.setattr(stream, "MAX_PROBLEM_BYTES", len(good))
     answers = served(b"x" * 3 * len(good) + b"\n" + good)
     assert [answer["ok"] for answer in answers] == [False, True]
     assert "longer than" in answers[0]["error"]

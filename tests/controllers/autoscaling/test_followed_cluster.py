@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from allotment.api.meta import ApiStruct
-from allotment.autoscaler.simulate.forkable_cluster import key_of
+from allotment.api.meta import ApiStruct, key_of
 from allotment.autoscaler.simulate.simulation import start_simulation
 from allotment.controllers.autoscaling.followed_cluster import FollowedCluster
 from tests.allocator import build

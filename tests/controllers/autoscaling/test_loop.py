@@ -158,7 +158,7 @@ def test_cheaper_machines_come_before_dear_ones_go(tmp_path: Path) -> None:
             [new] = claims(cluster)
             assert new.metadata.annotations[REPLACES] == old.metadata.name
             assert (
-                "Consolidated: it goes, as it is not needed: 1 machine for 1, 1 pod moves, 2.5 an hour saved"
+                "Consolidated: removed, because it is not needed: 1 machine for 1, 1 pod moves, saving 2.5 an hour"
                 in (cluster.events(old.metadata.name))
             )
 
@@ -179,7 +179,7 @@ def test_everything_stays_if_a_cheaper_machine_cannot_be_had_and_that_is_not_tri
             await cluster.eventually(lambda: len(running(cluster)) == 4)
             [old] = claims(cluster)
             await scale(cluster, "web", 1)
-            words = "ReplacingFailed: it stays: its replacements failed, or do not do any more"
+            words = "ReplacingFailed: it stays: its replacements failed, or are no longer sufficient"
             await cluster.eventually(lambda: words in cluster.events(old.metadata.name))
             await cluster.quiet()
             assert [each.metadata.name for each in claims(cluster) if each.status.node_name] == [

@@ -195,7 +195,7 @@ def test_what_is_out_of_stock_is_replaced_by_another_offer_and_in_the_end_the_po
         await cluster.quiet()
         assert len(claims(cluster)) == 3
         assert cluster.events("x")[-1] == (
-            "NotTriggerScaleUp: no machine helps: no machine can be had; could not be had: "
+            "NotTriggerScaleUp: no machine helps: no machine is available; could not be launched: "
             "cheap in a (InsufficientCapacity), cheap in b (InsufficientCapacity), dear in a (InsufficientCapacity)"
         )
 
@@ -211,12 +211,12 @@ def test_who_no_machine_helps_is_told_why_and_helped_when_there_is_another_machi
         )
         await wanting(cluster, "x", gpus=4)
         await cluster.eventually(lambda: cluster.events("x"))
-        assert cluster.events("x") == ["NotTriggerScaleUp: no machine helps: no machine can be had"]
+        assert cluster.events("x") == ["NotTriggerScaleUp: no machine helps: no machine is available"]
         only = {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["small"]}
         await create(cluster, resource_of(NodePool), to_builtins(pool("little", only)))
         await cluster.eventually(lambda: len(cluster.events("x")) == 2)
         assert cluster.events("x")[1].startswith(
-            "NotTriggerScaleUp: no machine helps: none of 1 instance types will do: has"
+            "NotTriggerScaleUp: no machine helps: none of 1 instance types fits: has"
         )
         await create(cluster, resource_of(NodePool), to_builtins(pool("all")))
         await cluster.eventually(lambda: claims(cluster))
@@ -246,7 +246,7 @@ def test_a_gang_is_planned_for_whole_or_not_at_all(tmp_path: Path) -> None:
         await cluster.eventually(lambda: cluster.events("z"))
         await cluster.quiet()
         assert machines(cluster) == []  # the limit is good for two
-        assert "only 2 of its gang default/g have a place, 3 must" in cluster.events("x")[-1]
+        assert "only 2 of its gang default/g have a place, and 3 must" in cluster.events("x")[-1]
         await part.stop()
         await begin(cluster)
         await cluster.eventually(lambda: len(claims(cluster)) == 3)

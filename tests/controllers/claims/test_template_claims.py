@@ -159,7 +159,7 @@ def test_a_missing_template_is_told_once_and_waited_for(tmp_path: Path) -> None:
         await cluster.create(claiming_pod("p", "late"))
         told = await cluster.eventually(lambda: cluster.events("p"))
         assert told == [
-            "FailedResourceClaimCreation: the claim 'a' is made as soon as there is a ResourceClaimTemplate default/late"
+            "FailedResourceClaimCreation: the claim 'a' will be created as soon as the ResourceClaimTemplate default/late exists"
         ]
         await change(cluster, "v1", "pods", "p", {"metadata": {"labels": {"x": "y"}}})
         await cluster.quiet()
@@ -195,8 +195,8 @@ def test_a_foreign_claim_of_the_name_is_said_and_left_alone(tmp_path: Path) -> N
         part = await controllers(cluster)
         told = await cluster.eventually(lambda: cluster.events("p"))
         assert told == [
-            f"FailedResourceClaimCreation: there is a ResourceClaim default/{name} that was not made for this Pod; "
-            "delete it, and one will be made"
+            f"FailedResourceClaimCreation: there is a ResourceClaim default/{name} that was not created for this Pod; "
+            "delete it, and a new one will be created"
         ]
         await cluster.eventually(lambda: recorded(cluster, "p").keys() == {"b"})  # the other entry is served
         await cluster.admin.plain(V1, "resourceclaims").delete(name, NAMESPACE)
@@ -220,7 +220,7 @@ def test_a_claim_that_cannot_be_made_is_said(tmp_path: Path) -> None:
         await change(cluster, "v1", "resourcequotas", "none", {"status": {"hard": quota["hard"]}}, "status")
         await cluster.create(labelling_template(), claiming_pod("p", "one-gpu"))
         told = await cluster.eventually(lambda: cluster.events("p"))
-        assert told[0].startswith("FailedResourceClaimCreation: the claim 'a' cannot be made: ")
+        assert told[0].startswith("FailedResourceClaimCreation: the claim 'a' cannot be created: ")
         assert "quota" in told[0]
         await cluster.admin.plain("v1", "resourcequotas").delete("none", NAMESPACE)
         await until_recorded(cluster, "p")

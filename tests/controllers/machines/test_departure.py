@@ -61,11 +61,11 @@ def test_pods_are_evicted_and_waited_for_before_the_machine_ends(tmp_path: Path)
         assert [(each.key, each.effect) for each in cluster.seen.of(Node).all()[0].spec.taints] == [
             ("karpenter.sh/disrupted", "NoSchedule")
         ]
-        assert told(cluster, "Drained").message == "2 pods are still there"
+        assert told(cluster, "Drained").message == "2 pods are still running"
         assert cloud.running
         await ended(cluster, "one")
         await settled(cluster, ClaimProgress.GOING)
-        assert told(cluster, "Drained").message == "1 pods are still there"
+        assert told(cluster, "Drained").message == "1 pods are still running"
         await ended(cluster, "two")
         await settled(cluster, None)
         assert not cloud.running
@@ -122,7 +122,7 @@ def test_a_budget_holds_the_node_as_long_as_it_wants(tmp_path: Path) -> None:
         for _ in range(2):
             await settled(cluster, ClaimProgress.GOING)
             assert told(cluster, "Drained").message == (
-                "1 pods are still there, 1 of them held back by disruption budgets"
+                "1 pods are still running, 1 of them held back by disruption budgets"
             )
             assert not going(cluster, "dear")
             part.look_again()

@@ -86,7 +86,7 @@ def test_each_claim_gets_a_node_and_takes_it_along(tmp_path: Path) -> None:
         )
         assert {node_of(cluster, "a"), node_of(cluster, "b")} == {"rack-0", "rack-1"}
         await ask(cluster, machine, "c")
-        assert told(cluster, "Launched", "c").message == "group racks has its maximum of 2 nodes"
+        assert told(cluster, "Launched", "c").message == "group racks already has its maximum of 2 nodes"
         kept = node_of(cluster, "b")
         await delete(cluster, "a")
         await cluster.quiet()
@@ -135,6 +135,8 @@ def test_machines_of_no_group_are_not_for_this_provider(tmp_path: Path) -> None:
         await follow(cluster)
         await claim(cluster)
         await cluster.quiet()
-        assert told(cluster, "Launched").message.startswith("p/large/a/on-demand is not of a NodeGroup")
+        assert told(cluster, "Launched").message.startswith(
+            "p/large/a/on-demand does not belong to a NodeGroup"
+        )
 
     in_cluster(tmp_path, scenario)

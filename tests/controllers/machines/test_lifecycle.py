@@ -182,7 +182,10 @@ def test_a_claim_for_a_machine_that_is_not_in_the_catalogue_waits_for_it(tmp_pat
         part = await running(cluster, Cloud(cluster), types=catalogue())
         await claim(cluster)
         await settled(cluster, ClaimProgress.LAUNCHING)
-        assert told(cluster, "Launched").message == "the catalogue has no machine such as the claim wants"
+        assert (
+            told(cluster, "Launched").message
+            == "the catalogue has no machine that meets the claim's requirements"
+        )
         part.market.use(TYPES)
         await settled(cluster, ClaimProgress.INITIALIZED)
 
@@ -224,7 +227,7 @@ def test_a_node_that_does_not_get_ready_is_reported_once_and_kept(tmp_path: Path
             await settled(cluster, ClaimProgress.REGISTERED)
         assert told(cluster, "Initialized").status == "False"
         assert [each for each in cluster.events("c") if each.startswith("NotInitialized")] == [
-            "NotInitialized: the node does not say that it is ready"
+            "NotInitialized: the node does not report that it is ready"
         ]
         status = {"conditions": [{"type": "Ready", "status": "True"}]}
         await cluster.admin.of(Node).patch(node.metadata.name, {"status": status}, subresource="status")

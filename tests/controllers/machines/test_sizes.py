@@ -12,9 +12,9 @@ from allotment.api.autoscaling import NodeClaim, NodeGroup, NodePool
 from allotment.api.core import Node, NodeStatus, Pod
 from allotment.api.meta import ObjectMeta
 from allotment.api.quantity import Quantity
+from allotment.api.timestamps import moment
 from allotment.autoscaler.catalogue.node_claims import ClaimProgress, claim_of
 from allotment.client.form import resource_of
-from allotment.controllers.clock import moment
 from allotment.controllers.machines.metrics import MachineNumbers
 from allotment.controllers.machines.pod_events import PodEvents
 from allotment.controllers.machines.sizes import SourceSizes

@@ -633,7 +633,7 @@ def test_one_lease_says_that_pools_are_counted(tmp_path: Path) -> None:
         await part.start()
         seen = []
         for _ in range(2):
-            assert await beats.reconcile(NAME) == Again(10.0, "the lease is to be renewed")
+            assert await beats.reconcile(NAME) == Again(10.0, "the lease must be renewed")
             seen.append(await leases.get(NAME, NAMESPACE))
         assert [standstill(each, clock.time) for each in seen] == ["", ""]
         assert seen[0]["spec"]["renewTime"] < seen[1]["spec"]["renewTime"]

@@ -423,10 +423,10 @@ def test_neither_failing_translators_nor_what_the_server_refuses_stops_the_other
         failed = await cluster.eventually(lambda: cluster.events("fails"))
         assert failed == ["NotTranslated: odd failed to translate it: RuntimeError: out of paper"]
         mistaken = await cluster.eventually(lambda: cluster.events("mistaken"))
-        made_of_it = "odd made a ResourceClassParameters of it instead of ResourceClaimParameters"
+        made_of_it = "odd returned a ResourceClassParameters instead of ResourceClaimParameters"
         assert mistaken == [f"NotTranslated: {made_of_it}"]
         refused = await cluster.eventually(lambda: cluster.events("invalid"))
-        assert refused[0].startswith("NotTranslated: the server refuses what odd makes of it: ")
+        assert refused[0].startswith("NotTranslated: the server refuses the translation of odd: ")
         assert made(cluster, "fails") is None
         assert made(cluster, "invalid") is None
 
@@ -460,7 +460,9 @@ def test_an_object_of_the_name_that_is_not_ours_is_left_alone(tmp_path: Path) ->
         await start(cluster)
         await apply(cluster.admin, *documents("CardParameters"))
         told = await cluster.eventually(lambda: cluster.events("my-parameters"))
-        assert told[0].startswith(f"NotTranslated: ResourceClaimParameters {name} exists and was not made")
+        assert told[0].startswith(
+            f"NotTranslated: ResourceClaimParameters {name} exists and was not generated"
+        )
         await vendor(cluster).delete("my-parameters", "user-namespace")
         await cluster.quiet()
         after = await there.get(name, "user-namespace")

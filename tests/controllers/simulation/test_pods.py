@@ -191,7 +191,7 @@ def test_names_of_claims_that_are_about_to_come_are_waited_for_in_silence(tmp_pa
         time.pass_(3e9)  # the server stamps pods by its own clock
         await played.reconcile(("default", "p"))
         (told,) = await cluster.eventually(lambda: cluster.events("p"))
-        assert told.endswith("the claim for gpu has not been made from its template yet")
+        assert told.endswith("the claim for gpu has not been created from its template yet")
 
     in_cluster(tmp_path, scenario)
 

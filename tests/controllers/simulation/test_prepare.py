@@ -87,7 +87,7 @@ EXTENDED = {"extendedResourceClaimStatus": {"requestMappings": [], "resourceClai
 
 IN_THE_WAY = [
     pytest.param(
-        the_pod(BY_TEMPLATE), [], [], "the claim for gpu has not been made", None, id="no claim made yet"
+        the_pod(BY_TEMPLATE), [], [], "the claim for gpu has not been created", None, id="no claim made yet"
     ),
     pytest.param(the_pod(BY_NAME), [], [], "ResourceClaim c does not exist", C, id="claim is gone"),
     pytest.param(
@@ -105,7 +105,7 @@ IN_THE_WAY = [
         the_pod(BY_TEMPLATE, status=MADE),
         [the_claim({**OWNED, "uid": "other"})],
         [HERE],
-        "was not made for this pod",
+        "was not created for this pod",
         C,
         id="somebody else's claim under the expected name",
     ),

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from allotment.api.claim_marks import FINALIZER, STANDS_IN_FOR
 from allotment.api.core import Pod
 from allotment.api.resource import ResourceClaim, ResourceClaimConsumerReference, ResourceClaimStatus
-from allotment.scheduler.devices.removed_claims import PATIENCE
+from allotment.scheduler.devices.removed_claims import WARN_AFTER
 from allotment.scheduler.event import Tick
 from allotment.scheduler.instruction import CreateClaim, Tell
 from tests.allocator import build
@@ -76,9 +76,9 @@ def test_the_pod_is_told_once_and_only_if_it_lasts(how: str) -> None:
     lose(world, how)
     hear(seat)
     assert told(seat) == []
-    assert (seat.core.next_time() or 0) <= seat.world.now + PATIENCE
-    later(seat, PATIENCE + 1)
-    later(seat, PATIENCE + 1)
+    assert (seat.core.next_time() or 0) <= seat.world.now + WARN_AFTER
+    later(seat, WARN_AFTER + 1)
+    later(seat, WARN_AFTER + 1)
     assert told(seat) == [
         f"resource claim default/c was {how} while this pod runs with its devices; "
         "they stay held until the pod ends: delete it to give them back"
@@ -91,7 +91,7 @@ def test_the_news_of_the_pods_end_may_come_after_that_of_its_claim(how: str) -> 
     lose(world, how)
     world.delete(world.pod("runs"))
     settle(world)
-    later(seat, PATIENCE + 1)
+    later(seat, WARN_AFTER + 1)
     assert told(seat) == []
     world.put(pod("wants", claims=["d"]))
     settle(world)
@@ -270,7 +270,7 @@ def test_two_schedulers_make_one_stand_in_and_one_may_finish_what_the_other_bega
     world.remove(world.claim("c"))
     for each in (seat, second):
         hear(each)
-        later(each, PATIENCE + 1)
+        later(each, WARN_AFTER + 1)
     seat.perform()  # created; then it dies
     seat.crash()
     settle(world)
@@ -284,7 +284,7 @@ def test_a_write_of_the_stand_in_that_fails_is_tried_again(fate: Fate, number: i
     world, seat = running()
     world.remove(world.claim("c"))
     hear(seat)
-    later(seat, PATIENCE + 1)
+    later(seat, WARN_AFTER + 1)
     if number:
         seat.perform()
         hear(seat)
@@ -300,7 +300,7 @@ def test_a_stranger_who_took_the_name_of_the_stand_in_gets_no_device_by_it() -> 
     world, seat = running()
     world.remove(world.claim("c"))
     hear(seat)
-    later(seat, PATIENCE + 1)
+    later(seat, WARN_AFTER + 1)
     (write,) = seat.writes
     assert isinstance(write, CreateClaim)
     name = write.claim["metadata"]["name"]

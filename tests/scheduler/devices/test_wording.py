@@ -274,6 +274,10 @@ def test_the_sentence_of_a_pod_that_fits_nowhere() -> None:
             {f"have no gpu with `x` (model=m{n})": 1 for n in range(5)},
             {"have no gpu with `x` (model=m0; model=m1; model=m2; 2 more)": 5},
         ),
+        (
+            {f"have every matching gpu tainted ({n + 1} with taint t=v{n}:NoSchedule)": 1 for n in range(4)},
+            {"have every matching gpu tainted (1 to 4 with taint t=v0; v1; v2; 1 more:NoSchedule)": 4},
+        ),
         # what a class is called is no value
         ({"have no a100-80gb": 1, "have no a100-40gb": 1}, {"have no a100-80gb": 1, "have no a100-40gb": 1}),
         (

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
+from allotment.api.batch import Queue
+from allotment.api.core import Pod
 from allotment.api.meta import ApiStruct
+from allotment.api.resource import DeviceRequest, ResourceClaim
 from allotment.scheduler.gangs.queue_tree import QueueTree
 from allotment.scheduler.gangs.tenant_queues import TenantQueues
 from allotment.scheduler.pod import GROUP_ANNOTATIONS as GROUP
@@ -13,6 +17,7 @@ from tests.builders.typed import claim, cluster, node, pod, slice_
 from tests.scheduler.gang_builders import (
     GPU,
     gpu_node,
+    holding,
     members,
     nodes_of,
     placed,
@@ -132,6 +137,74 @@ def test_capacity_of_devices_is_limited() -> None:
     (placed_,) = nodes_of(made)
     words = reason_of(made, "b" if placed_ == "a" else "a")
     assert "queue q may use 50Gi of memory.deviceclass/any, uses 40Gi, and this needs 40Gi more" in words
+
+
+# --- what claims got, where they do not say it themselves ---
+
+
+EITHER = build.either("r", build.sub("big", class_name="large"), build.sub("many", class_name="gpu", count=3))
+OPEN_ENDED = {
+    "all devices of a node": build.request(class_name="gpu", all=True),
+    "an alternative that is not the first": EITHER,
+}
+
+
+def wanting(wish: DeviceRequest) -> list[ApiStruct]:
+    notes = {GROUP[0]: "g"}
+    return [volcano_group("g", 1, "q"), claim("c", wish), pod("p", claims={"d": "c"}, annotations=notes)]
+
+
+@pytest.mark.parametrize("wish", OPEN_ENDED.values(), ids=OPEN_ENDED)
+@pytest.mark.parametrize(
+    ("queues", "words"),
+    [
+        pytest.param([queue("q", most={GPUS: 2})], "queue q may use 2 of deviceclass/gpu", id="capability"),
+        pytest.param(
+            [queue("org", most={GPUS: 2}), queue("q", parent="org")],
+            "queue org may use 2 of deviceclass/gpu",
+            id="capability of the whole",
+        ),
+        pytest.param(
+            [queue("q"), queue("kept", kept={GPUS: 2})],
+            "of 4 there are, other queues use or have guaranteed 2",
+            id="kept for others",
+        ),
+    ],
+)
+def test_no_claim_gets_more_than_its_queue_may_have(
+    wish: DeviceRequest, queues: list[Queue], words: str
+) -> None:
+    made = world(gpu_node("n", 4), build.class_("large", "false"), queues, wanting(wish))
+    settle(made)
+    assert nodes_of(made) == {}
+    assert words in reason_of(made, "p")
+    assert "with what its claims got" in reason_of(made, "p")
+
+
+def test_all_devices_are_taken_where_they_are_no_more_than_the_queue_may_have() -> None:
+    wish = OPEN_ENDED["all devices of a node"]
+    made = world(gpu_node("big", 4), gpu_node("small", 2), queue("q", most={GPUS: 2}), wanting(wish))
+    settle(made)
+    assert nodes_of(made) == {"p": "small"}
+
+
+def test_devices_are_counted_when_the_claim_is_shown_after_its_pod() -> None:
+    """As another scheduler's decision is."""
+    group, asked, user = wanting(OPEN_ENDED["all devices of a node"])
+    assert isinstance(asked, ResourceClaim)
+    assert isinstance(user, Pod)
+    user = replace(user, spec=replace(user.spec, node_name="n"))
+    made = cluster(GPU, *gpu_node("n", 4), queue("q"), group, user)
+    found = TenantQueues(made)
+    assert not found.used["q"].get(GPUS)
+    given = holding(asked, "n", ["d0", "d1", "d2"], "p")
+    for shown, devices in ((asked, 0), (given, 3), (asked, 0)):
+        made.change(made.claims.objects.get("default/c"), shown)
+        assert found.used["q"].get(GPUS) == devices * 10**9
+        found.validate()
+    made.change(asked, None)
+    assert not found.used["q"].get(GPUS)
+    found.validate()
 
 
 # --- whose turn it is ---

@@ -285,6 +285,35 @@ QUEUE_CASES = {
     "reclaim: for what is guaranteed": QueueCase(
         [queue("mine", kept={GPUS: 2}), queue("theirs", deserved={GPUS: 6})], {"old": ("theirs", 8)}, 2, cpu=1
     ),
+    "reclaim: more than what is guaranteed, by weight": QueueCase(
+        [queue("mine", kept={GPUS: 1}), queue("theirs")], {"old": ("theirs", 8)}, 4, minimum=4
+    ),
+    "reclaim: also cpu, of which a little is guaranteed": QueueCase(
+        [queue("mine", kept={"cpu": 1}), queue("theirs")], {"old": ("theirs", 8)}, 2, cpu=1
+    ),
+    "reclaim: devices are deserved, and a little cpu guaranteed": QueueCase(
+        [queue("mine", deserved={GPUS: 4}, kept={"cpu": 1}), queue("theirs")],
+        {"old": ("theirs", 8)},
+        2,
+        cpu=1,
+    ),
+    "reclaim: not of one that has its half, a part of it guaranteed": QueueCase(
+        [queue("mine"), queue("theirs", kept={GPUS: 1})], {"old": ("theirs", 4), "more": ("mine", 4)}, 0
+    ),
+    "reclaim: nothing that is guaranteed to the whole": QueueCase(
+        [queue("mine"), queue("org", kept={"cpu": 8}), queue("theirs", parent="org")],
+        {"old": ("theirs", 8)},
+        0,
+        cpu=1,
+    ),
+    "reclaim: not of one whose parent is gone": QueueCase(
+        [queue("mine"), queue("theirs", parent="gone")], {"old": ("theirs", 4), "more": ("mine", 4)}, 0
+    ),
+    "reclaim: not of one whose parents lead in a circle": QueueCase(
+        [queue("mine"), queue("theirs", parent="other"), queue("other", parent="theirs")],
+        {"old": ("theirs", 8)},
+        0,
+    ),
     "reclaim: nothing that is guaranteed": QueueCase(
         [queue("mine", deserved={GPUS: 4}), queue("theirs", deserved={GPUS: 4}, kept={"cpu": 7})],
         {"old": ("theirs", 8)},

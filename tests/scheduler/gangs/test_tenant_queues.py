@@ -304,6 +304,13 @@ def test_a_total_is_parted_fairly(total: int, queues: dict[str, tuple[int, int]]
             assert all(part / weights[other] <= each + 1 for other, part in parts.items())
 
 
+def test_a_total_is_parted_by_weight_above_what_is_kept() -> None:
+    """c has more by what is kept for it than by weight; a and b share what that leaves."""
+    even = dict.fromkeys("abc", 1)
+    assert parted(9, dict.fromkeys("abc", 9), even, {"b": 1, "c": 5}) == {"a": 2, "b": 2, "c": 5}
+    assert parted(9, {"a": 9, "b": 9, "c": 0}, even, {"c": 5}) == {"a": 2, "b": 2, "c": 5}
+
+
 # --- in the life of a cluster ---
 
 

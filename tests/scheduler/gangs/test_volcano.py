@@ -15,7 +15,7 @@ from allotment.api.resource import ResourceClaim
 from allotment.api.status import Invalid
 from allotment.apiserver.auth.identity import Identity
 from allotment.client.form import Obj
-from allotment.controllers import suite
+from allotment.controllers import names, suite
 from allotment.scheduler.cluster import Cluster as Knowledge
 from allotment.scheduler.core import Scheduler
 from allotment.scheduler.driver import Driver
@@ -39,9 +39,8 @@ class Plane:
         controllers, scheduler = self.cluster.component(), self.cluster.component(SCHEDULER)
         await controllers.start()
         await scheduler.start()
-        names = (suite.CLAIMS,)
         for made in await suite.controllers(
-            names, controllers.client, controllers.informers, controllers.recorder
+            (names.CLAIMS,), controllers.client, controllers.informers, controllers.recorder
         ):
             controllers._spawn(made.run())
         driver = Driver(self.core, scheduler.client, scheduler.informers, scheduler.recorder)

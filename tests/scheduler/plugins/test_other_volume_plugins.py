@@ -56,6 +56,7 @@ def asked(
         pytest.param({ZONE: "east__west"}, {ZONE: "west"}, True, id="one of several"),
         pytest.param({OLD_ZONE: "east"}, {ZONE: "east"}, True, id="as it was called once"),
         pytest.param({OLD_ZONE: "east"}, {ZONE: "west"}, False, id="as it was called once, another"),
+        pytest.param({ZONE: ""}, {ZONE: "east"}, True, id="a label that names no zone"),
         pytest.param({ZONE: "east"}, {}, True, id="a node that is nowhere"),
         pytest.param(
             {ZONE: "east"},

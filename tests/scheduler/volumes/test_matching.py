@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from allotment.api.core import Node
 from allotment.api.meta import LabelSelector
 from allotment.api.storage import PersistentVolume, PersistentVolumeClaim
 from allotment.scheduler.pod import PodInfo
 from allotment.scheduler.volumes.likeness import labels_read, likeness
-from allotment.scheduler.volumes.needs import BIND_CONFLICT, VolumeChoice, needs_of
+from allotment.scheduler.volumes.needs import BIND_CONFLICT, Needs, VolumeChoice, needs_of
 from allotment.scheduler.volumes.pod_volumes import volumes_of
-from allotment.scheduler.volumes.storage import Storage
+from allotment.scheduler.volumes.storage import KnownVolume, Storage
 from tests.builders.typed import HOSTNAME, ZONE, node, term, where
 from tests.scheduler.storage import DRIVER, LOCAL, MADE, claim, kind, pod, taken, volume
 from tests.scheduler.volumes.naive_matching import choices
@@ -191,3 +193,24 @@ def test_which_labels_of_nodes_matter(there: Sequence[object], labels: set[str])
     found = volumes_of(pod("p", "c"))
     assert found is not None
     assert labels_read(found, stored(*there)) == labels
+
+
+def test_claims_that_ask_for_the_same_do_not_look_through_all_volumes_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A pod of fifty claims, for which there is one volume too few."""
+    storage = Storage()
+    for number in range(49):
+        storage.change(None, volume(f"v{number:02}"))
+    claims = [claim(f"c{number:02}") for number in range(50)]
+    asked = Counter[str]()
+    reached = KnownVolume.reached_from
+
+    def counting(self: KnownVolume, node: Node) -> bool:
+        asked[self.name] += 1
+        return reached(self, node)
+
+    monkeypatch.setattr(KnownVolume, "reached_from", counting)
+    needs = Needs(storage, waiting=claims)
+    assert isinstance(needs.on(node("n")), str)
+    assert asked.total() <= 2 * 49

@@ -1,17 +1,17 @@
-"""ResourceClaim and ResourceClaimTemplate of v1alpha2 (KEP-4381 semantic parameters) as v1, and back, without loss either way.
+"""ResourceClaim and ResourceClaimTemplate of v1alpha2 (KEP-4381 semantic parameters) as v1 and back, without loss.
 
-**v1alpha2 in v1: the carrier.** v1 must fail closed: a scheduler that knows only v1 must not allocate such a claim. It
-reads as one request whose deviceClassName is the resource class, of which no DeviceClass exists, and an opaque
-configuration for the driver ``CARRIER`` with what v1 has no field for. An allocation appears in v1's results, one device
-for each instance, so that v1's counting sees it; the handles themselves are opaque configurations beside them, one each.
-What is left of a status without an allocation is an annotation (``LEFT_OVER``).
+**v1alpha2 in v1: the carrier.** v1 must fail closed: a scheduler that knows only v1 must not allocate such a claim. In
+v1 the claim has one request, whose deviceClassName is the resource class; no DeviceClass of that name exists. An opaque
+configuration for the driver ``CARRIER`` holds what v1 has no field for. An allocation appears in v1's results, one
+device for each instance, so that v1 counts it; each handle is an opaque configuration beside them. If there is no
+allocation, the rest of the status becomes an annotation (``LEFT_OVER``).
 
-**v1 in v1alpha2: wrapped.** Any other v1 object is shown as far as v1alpha2 can tell it, and is whole in an annotation
-(``WRAPPED``). On the way back the annotation counts, except where what is shown was changed: reservations, or an
-allocation taken away.
+**v1 in v1alpha2: wrapped.** Any other v1 object shows whatever v1alpha2 can express, and an annotation (``WRAPPED``)
+holds all of it. On the way back the annotation counts, except for changes to the visible part: reservations, or a
+removed allocation.
 
-**Why nothing is lost.** A v1 object is read as a carrier only if writing that reading down again gives exactly the same
-object; otherwise it is wrapped whole. See docs/decisions/0003-one-claim-two-forms.md.
+**Why nothing is lost.** We read a v1 object as a carrier only if converting the result back gives exactly the same
+object; otherwise we wrap it whole. See docs/decisions/0003-one-claim-two-forms.md.
 """
 
 from __future__ import annotations
@@ -63,12 +63,12 @@ def as_carried(document: Document) -> Document | None:
 
 
 def carries(claim: Document) -> bool:
-    """Whether a claim of v1 carries one of v1alpha2, as far as its configuration tells."""
+    """Whether a claim of v1 carries one of v1alpha2, judged by its configuration alone."""
     return CARRIER in _drivers(claim.get("spec"))
 
 
 def default_carried_spec(spec: Any) -> None:
-    """Fills in the allocationMode of a carrier's spec, in place; does nothing to other specs."""
+    """Fills in the allocationMode of a carrier's spec in place; leaves other specs alone."""
     if CARRIER not in _drivers(spec):
         return
     for entry in spec["devices"]["config"]:
@@ -78,7 +78,7 @@ def default_carried_spec(spec: Any) -> None:
 
 
 def device_name(id: str) -> str:
-    """The v1 name of an instance: its id where that is a DNS label, else a label that no other id has."""
+    """The v1 name of an instance: its id if that is a DNS label, else a label that no other id gets."""
     if _LABEL.fullmatch(id):
         return id
     digest = hashlib.sha256(id.encode()).hexdigest()[:16]
@@ -121,7 +121,7 @@ def _carrier_spec(spec: Any) -> Any:
 
 
 def _carrier_status(status: Document) -> tuple[Document, Document]:
-    """The v1 status, and what of the other one it could not take in."""
+    """The v1 status, and the parts of the v1alpha2 status that it has no place for."""
     carried = {name: status[name] for name in ("reservedFor",) if name in status}
     left = {name: value for name, value in status.items() if name not in _IN_V1}
     allocation = status.get("allocation")
@@ -148,7 +148,7 @@ def _carrier_status(status: Document) -> tuple[Document, Document]:
 
 
 def _results(handles: Any, driver: Any) -> list[Document]:
-    """One v1 result for each instance that the scheduler gave."""
+    """One v1 result for each instance that the scheduler allocated."""
     results: list[Document] = []
     for handle in handles if isinstance(handles, list) else ():
         data = handle.get("semanticData") if isinstance(handle, dict) else None
@@ -224,7 +224,7 @@ def _read_status(status: Document, left: Document) -> Document | None:
 
 
 def _parameters(config: Any, kind: str) -> list[Document]:
-    """The contents of a kind that a list of configurations carries."""
+    """The contents of one kind that a list of configurations carries."""
     found = []
     for entry in config if isinstance(config, list) else ():
         parameters = _inner(entry, "opaque", "parameters")
@@ -249,7 +249,7 @@ def _wrapped(document: Document) -> Document:
 
 
 def _shown(document: Document) -> Document:
-    """Of the content of a v1 object what v1alpha2 has words for."""
+    """The part of a v1 object's content that v1alpha2 can express."""
     content: Document = {}
     if _is_template(document):
         spec = document.get("spec")
@@ -293,7 +293,7 @@ def _shown_status(status: Document) -> Document:
 
 
 def _unwrapped(document: Document, content: Document) -> Document:
-    """The v1 object out of its wrapping. Where what is shown differs from what would be shown, it was changed, and counts."""
+    """The v1 object out of its wrapping. A visible part that differs from what we would show was edited, and counts."""
     whole = renamed(document, V1)
     whole["metadata"] = _without_annotation(document, WRAPPED)
     for name in ("spec", "status"):
@@ -348,7 +348,7 @@ def _annotation(document: Document, name: str) -> Any:
 
 
 def _annotated(document: Document, name: str, value: Document) -> Document:
-    """The metadata with one annotation more."""
+    """The metadata with one more annotation."""
     metadata = document.get("metadata")
     metadata = metadata if isinstance(metadata, dict) else {}
     annotations = metadata.get("annotations")

@@ -1,8 +1,8 @@
 """resource.k8s.io/v1beta1 documents as v1, and back.
 
 v1beta1 differs in three places: a device's content stands under ``basic``; what v1 puts under a request's
-``exactly`` stands in the request itself; an empty ``nodeName`` and ``allNodes: false`` of a slice mean that they are
-absent. Everything else, unknown and wrong fields included, is carried over as it is, so that what reads the result can
+``exactly`` stands in the request itself; in a slice, an empty ``nodeName`` and ``allNodes: false`` mean "absent".
+Everything else, including unknown and wrong fields, is carried over as it is, so that the reader of the result can
 report it. Nothing is changed in place.
 """
 

@@ -1,11 +1,11 @@
 """Text into documents: YAML or JSON as plain values, and the lines that their fields are on.
 
 JSON text goes through the standard parser, because it is ten times as fast as YAML; everything else is YAML.
-Both refuse a key that stands twice in one mapping, since one of the two would be lost, and text that is too
-long or nests too deeply.
+Both refuse a key that occurs twice in one mapping, since one of the two values would be lost. They also refuse text
+that is too long or nests too deeply.
 
-Lines are not kept: a document of a million fields is read far more often than it is complained about.
-What :func:`line_finder` returns reads the text again when somebody asks.
+Line numbers are not kept: readers of a million fields rarely need one. The result of :func:`line_finder` reads the
+text again when somebody asks.
 """
 
 import json
@@ -21,7 +21,7 @@ from allotment.api.manifests.yaml_values import TOO_DEEP, Document, Path, TextEr
 from allotment.api.nesting import too_deep
 
 MAX_SIZE = 64 * 1024 * 1024
-"""Characters of text that we look at."""
+"""The most characters of text that we read."""
 
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
@@ -30,24 +30,25 @@ def read_documents(text: str) -> list[Document]:
     """All documents of a text, empty ones left out. Raises :class:`TextError`."""
     if len(text) > MAX_SIZE:
         raise TextError(1, f"the text has {len(text)} characters; at most {MAX_SIZE} are read, so split it")
-    text = text.removeprefix("\ufeff")  # the mark that some editors begin a file with
+    text = text.removeprefix("\ufeff")  # the byte order mark that some editors put at the start of a file
     if _looks_like_json(text):
         try:
             return [Document(_json(text), _first_line(text), text, 0, is_json=True)]
         except json.JSONDecodeError:
-            pass  # YAML in flow style looks the same; if it is not that either, YAML tells the line
+            # YAML in flow style looks the same; if the text is not that either, the YAML parser reports the line
+            pass
     return [document for document in YamlValues().documents(text) if document.value is not None]
 
 
 def line_finder(document: Document) -> Callable[[Path], int]:
-    """Tells the line of a field or list item by its path, or of the nearest one around it that the text has.
+    """A function that finds the line of a field or list item by its path, or of the nearest part around it.
 
-    What an alias brings in stands where the alias does. Costs a pass over the document; so keep the result.
+    The content of an alias has the line of the alias. Making the function costs a pass over the document, so keep it.
     """
     if document.is_json:
         return LineFinder(document.text).line
     lines: dict[Path, int] = {}
-    with suppress(TextError):  # then the lines found so far have to do
+    with suppress(TextError):  # then the lines found so far must suffice
         next(YamlValues(lines).documents(document.text), None)
 
     def line(path: Path) -> int:
@@ -78,7 +79,7 @@ def _json(text: str) -> Any:
         raise
     except UnicodeEncodeError as exc:
         raise TextError(1, "holds half a character (a lone surrogate such as \\ud83d)") from exc
-    except ValueError as exc:  # from one of our hooks, or a number of thousands of digits
+    except ValueError as exc:  # raised by one of our hooks, or by a number with thousands of digits
         raise TextError(1, str(exc)) from exc
 
 

@@ -1,8 +1,8 @@
 """The line of a field in JSON text, without an index of all fields.
 
-Starting from the outermost value, entries are passed over by the standard parser, at its speed, until the
-wanted one comes; then the search goes on inside of it. What was passed is remembered, so that asking for
-every item of a long list costs one pass in all.
+From the outermost value on, the standard parser skips entries at its own speed until it reaches the wanted one; then
+the search continues inside that entry. Skipped entries are remembered, so that asking for every item of a long list
+costs one pass in all.
 """
 
 import re
@@ -19,7 +19,7 @@ _DECODER = JSONDecoder()
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """A field or list item: where it begins, and where its value does."""
+    """A field or list item: where it begins, and where its value begins."""
 
     key: str | int
     start: int
@@ -28,7 +28,7 @@ class _Entry:
 
 @dataclass(slots=True)
 class _Passed:
-    """The entries of one value: those passed so far, and those to come."""
+    """The entries of one value: those skipped so far, and an iterator of those that follow."""
 
     coming: Iterator[_Entry]
     seen: dict[str | int, _Entry] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class LineFinder:
         self._passed: dict[Path, _Passed] = {}
 
     def line(self, path: Path) -> int:
-        """The line of the field, or of the nearest one around it that the text has."""
+        """The line of the field, or of the nearest part around it that the text has."""
         value = self._after_space(0)
         entry = _Entry("", value, value)
         for i, key in enumerate(path):

@@ -1,11 +1,10 @@
 """Manifests: text with objects of any kinds, as people write them and kubectl prints them.
 
-A manifest is YAML, of one or many documents, or JSON. Lists are unfolded. Each object comes back
-:class:`Located`: typed if we know its kind, and able to tell the line of any of its fields, so that later
-errors (of validation, say) point into the text as well. Versions that we accept but do not hold, such as
-v1beta1, are converted on the way.
+A manifest is YAML, with one or more documents, or JSON. Lists are unfolded. Each object comes back as a
+:class:`Located`: typed if we know its kind, and able to give the line of any of its fields, so that later errors (from
+validation, say) point into the text as well. Versions that we accept but do not hold, such as v1beta1, are converted.
 
-Reading stops at the first error. Unknown fields are no errors here: ask :meth:`Located.unknown_fields`.
+Reading stops at the first error. Unknown fields are not errors here: :meth:`Located.unknown_fields` lists them.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,6 +17,8 @@ from allotment.api.codec import ApiError, DecodeError, decode, unknown_fields
 from allotment.api.manifests.document import line_finder, read_documents
 from allotment.api.manifests.yaml_values import Document, Path, TextError
 from allotment.api.meta import ApiStruct
+
+__all__ = ["Located", "ManifestError", "read_manifest"]
 
 
 class ManifestError(ApiError):
@@ -33,7 +34,7 @@ class ManifestError(ApiError):
 
 @dataclass(frozen=True)
 class _Text:
-    """One document of a manifest, kept to find lines in it when they are asked for."""
+    """One document of a manifest, kept to find lines in it on demand."""
 
     source: str
     document: Document = field(repr=False)
@@ -43,17 +44,17 @@ class _Text:
         return line_finder(self.document)
 
     def line(self, path: Path) -> int:
-        """The line of the field, or of the nearest one around it that the text has."""
+        """The line of the field, or of the nearest part around it that the text has."""
         return self._find_line(path) if path else self.document.line
 
 
 @dataclass(frozen=True)
 class Located:
-    """An object and where it was written.
+    """An object and the place where it was written.
 
-    ``obj`` is None for a kind that we do not know. ``raw`` is the object as it was written; it may share
-    parts with other objects, so it must not be changed. ``kind`` and ``api_version`` are as written too; a
-    converted object's own ``api_version`` is that of its type.
+    ``obj`` is None for a kind that we do not know. ``raw`` is the object as written; it may share parts with other
+    objects, so do not change it. ``kind`` and ``api_version`` are as written too; a converted object's own
+    ``api_version`` is that of its type.
     """
 
     obj: ApiStruct | None
@@ -65,7 +66,7 @@ class Located:
 
     @property
     def source(self) -> str:
-        """The name of the text, usually a file's."""
+        """The name of the text, usually a file name."""
         return self._text.source
 
     @property
@@ -74,15 +75,15 @@ class Located:
         return self._text.line(self._place)
 
     def line_of(self, path: str) -> int:
-        """The line of a field such as ``spec.devices[0].attributes[model]``, or of what is around it."""
+        """The line of a field such as ``spec.devices[0].attributes[model]``, or of the nearest part around it."""
         return self._text.line((*self._place, *_steps(self.raw, path)))
 
     def error(self, path: str, message: str) -> ManifestError:
-        """A complaint about one of the object's fields, to raise or to print."""
+        """An error about one of the object's fields, to raise or to print."""
         return ManifestError(self.source, self.line_of(path), path, message)
 
     def inside(self, path: str) -> list["Located"]:
-        """The object that is written in one of this one's fields, or several if it is a list. Raises ManifestError."""
+        """The object written in one of this object's fields, or several if the field holds a list. Raises ManifestError."""
         value: Any = self.raw
         steps = _steps(value, path)
         for step in steps:
@@ -91,7 +92,7 @@ class Located:
         return [_locate(each, self._text, where) for each, where in _objects(value, self._text, place)]
 
     def unknown_fields(self) -> list[ManifestError]:
-        """Complaints about fields that the API does not have; none for kinds that we do not know."""
+        """Errors about fields that the API does not have; none for kinds that we do not know."""
         known = kinds.find(self.api_version, self.kind)
         if known is None:
             return []
@@ -104,7 +105,7 @@ class Located:
 
 
 def read_manifest(text: str, source: str) -> list[Located]:
-    """All objects of a manifest, in order. ``source`` names the text in errors. Raises ManifestError."""
+    """All objects of a manifest, in order. Errors name the text as ``source``. Raises ManifestError."""
     try:
         documents = read_documents(text)
     except TextError as exc:
@@ -117,7 +118,7 @@ def read_manifest(text: str, source: str) -> list[Located]:
 
 
 def _objects(value: Any, text: _Text, place: Path) -> Iterator[tuple[dict[str, Any], Path]]:
-    """The objects in a document: itself or, if it is a list, what is in it."""
+    """The objects in a document: itself or, if it is a list, its items."""
     if isinstance(value, list):
         hint = 'wrap the objects as {"apiVersion": "v1", "kind": "List", "items": […]}'
         raise ManifestError(text.source, text.line(place), "", f"is a bare list, not an object; {hint}")
@@ -129,7 +130,7 @@ def _objects(value: Any, text: _Text, place: Path) -> Iterator[tuple[dict[str, A
         return
     implied = {"apiVersion": value.get("apiVersion"), "kind": kind.removesuffix("List")}
     for i, item in enumerate(items):
-        if isinstance(item, dict) and implied["kind"]:  # a typed list's items need not repeat what they are
+        if isinstance(item, dict) and implied["kind"]:  # items of a typed list need not repeat their kind
             item = {**implied, **item}
         yield from _objects(item, text, (*place, "items", i))
 
@@ -160,9 +161,9 @@ def _listed(names: list[str]) -> str:
 
 
 def _steps(value: Any, path: str) -> Path:
-    """A written path as keys and indexes, as far as ``value`` has them.
+    """A written path as keys and indexes, up to where ``value`` ends.
 
-    Map keys may hold dots and brackets (``attributes[gpu.example.com/model]``), so what is there decides.
+    Map keys may hold dots and brackets (``attributes[gpu.example.com/model]``), so the keys in ``value`` decide.
     """
     steps: list[str | int] = []
     while path:

@@ -1,4 +1,4 @@
-"""Defaults and checks of one object from a manifest: what an API server would do to it before it is stored."""
+"""Defaults and checks for one object from a manifest: what an API server would do before storing it."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from allotment.api.meta import ApiStruct
 from allotment.api.validation import ExpressionChecker, validate
 
 _NEVER = "1970-01-01T00:00:00Z"
-"""When a taint without a time was added. Nothing here depends on it, and the same input must give the same output."""
+"""The time given to a taint without one. Nothing here depends on it; a constant keeps output reproducible."""
 
 
 def prepared(located: Located, check: ExpressionChecker) -> tuple[ApiStruct | None, list[ManifestError]]:
-    """The object with its defaults filled in, and what is wrong with it, each error with its place in the text.
+    """The object with its defaults filled in, and its errors, each with its place in the text.
 
-    No object for kinds that we do not know. Namespaced objects without a namespace are put in ``default``, and
-    where only ``generateName`` is given, the line makes the name unique, as a server's random suffix would.
+    Returns no object for kinds that we do not know. Namespaced objects without a namespace go into ``default``. If only
+    ``generateName`` is given, the line number makes the name unique, as a server's random suffix would.
     """
     known = kinds.find(located.api_version, located.kind)
     if located.obj is None or known is None:
@@ -40,7 +40,7 @@ def prepared(located: Located, check: ExpressionChecker) -> tuple[ApiStruct | No
 
 
 def _errors(obj: ApiStruct) -> Iterator[FieldError]:
-    """What we need of kinds whose full rules are not ours: a name, and unambiguous references to claims."""
+    """Checks of kinds that others validate in full: they need a name, and unambiguous references to claims."""
     if not isinstance(obj, Node | Pod):
         return
     if not (obj.metadata.name or obj.metadata.generate_name):

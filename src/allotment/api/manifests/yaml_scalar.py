@@ -1,8 +1,8 @@
 """What an unquoted word in YAML means, as kubectl reads it.
 
 kubectl's YAML is version 1.1 with habits of its own: ``y`` and ``on`` are true, ``017`` is octal, ``1e3`` is a
-number, ``1_000`` too, but dates and ``12:30`` are text. Reading them otherwise would accept manifests that a
-cluster refuses, or the other way round.
+number, and so is ``1_000``, but dates and ``12:30`` are text. Reading them in another way would accept manifests that
+a cluster refuses, and the reverse.
 """
 
 import math
@@ -42,7 +42,7 @@ def plain(word: str) -> Scalar:
 
 
 def finite(text: str) -> float:
-    """A floating-point number; ValueError if it is too large for one."""
+    """The text as a floating-point number; ValueError if it is too large for one."""
     number = float(text)
     if not math.isfinite(number):
         raise ValueError(f"the number {text[:40]} is too large")
@@ -50,7 +50,7 @@ def finite(text: str) -> float:
 
 
 def tagged(tag: str, text: str) -> Scalar:
-    """The value of a word with an explicit tag such as ``!!str``. ValueError if it has no such value."""
+    """The value of a word with an explicit tag such as ``!!str``. ValueError if the tag does not suit the word."""
     kind = tag.removeprefix("tag:yaml.org,2002:")
     if kind in ("str", "!"):
         return text

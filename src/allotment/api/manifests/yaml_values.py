@@ -1,11 +1,11 @@
-"""Plain values from YAML text, built on a stack of our own from libyaml's events.
+"""Plain values from YAML text, built on our own stack from libyaml's events.
 
-That is several times as fast as PyYAML's node trees, it never recurses, and it bounds what hostile text can
-do: how deep it nests, and how much its aliases multiply it. Aliased values are shared, not copied, so callers
-must not change what they get.
+This is several times as fast as PyYAML's node trees, never recurses, and bounds what hostile text can do: how deep
+it nests, and how much its aliases multiply it. Aliased values are shared, not copied, so callers must not change the
+values they get.
 
-What YAML has beyond JSON: anchors, aliases and merge keys (``<<``) work; keys that are numbers or truth values
-become strings, as kubectl does it; other keys and other tags than the basic ones are refused.
+Of what YAML adds to JSON, anchors, aliases and merge keys (``<<``) work. Keys that are numbers or truth values become
+strings, as in kubectl. Other keys, and tags other than the basic ones, are refused.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from allotment.api.manifests.yaml_scalar import plain, tagged
 from allotment.api.nesting import MAX_DEPTH
 
 MAX_ALIASED = 100_000
-"""Values that aliases may add to one text. Aliases of aliases would make billions of them."""
+"""The most values that aliases may add to one text. Aliases of aliases could add billions."""
 
 TOO_DEEP = f"nested too deeply; at most {MAX_DEPTH} levels are read"
 
@@ -28,7 +28,7 @@ _MERGE = "<<"
 
 
 class TextError(ValueError):
-    """Text is neither YAML nor JSON that we read. ``line`` counts from 1."""
+    """The text is neither YAML nor JSON that we accept. ``line`` counts from 1."""
 
     def __init__(self, line: int, message: str) -> None:
         super().__init__(message)
@@ -37,7 +37,7 @@ class TextError(ValueError):
 
 
 def duplicate(key: str) -> str:
-    """The complaint about a key that is given twice."""
+    """The error about a key that is given twice."""
     return f'the key "{key[:80]}" stands twice in one mapping; remove one of them'
 
 
@@ -45,8 +45,8 @@ def duplicate(key: str) -> str:
 class Document:
     """One document of a text, as plain values.
 
-    ``text`` is the part of the text that it was read from, to find lines in, and ``offset`` the number of lines
-    before that part; ``line`` is where the document's first value stands.
+    ``text`` is the part of the text that contains the document, kept to find lines, and ``offset`` the number of lines
+    before that part; ``line`` is the line of the document's first value.
     """
 
     value: Any
@@ -73,7 +73,7 @@ class _Open:
     value: dict[str, Any] | list[Any]
     anchor: str | None
     path: Path
-    key: _Value | None = None  # of a mapping: the key whose value comes next
+    key: _Value | None = None  # in a mapping: the key whose value comes next
     merged: list[dict[str, Any]] = field(default_factory=list)
     size: int = 1
     depth: int = 1
@@ -81,7 +81,7 @@ class _Open:
 
 @dataclass(slots=True)
 class YamlValues:
-    """Reads one text. Asked to, it notes on which line each field and list item stands, by path."""
+    """Reads one text. On request, it records the line of each field and list item, by path."""
 
     lines: dict[Path, int] | None = None
     _stack: list[_Open] = field(default_factory=list)
@@ -92,7 +92,7 @@ class YamlValues:
     _line: int = 1
 
     def documents(self, text: str) -> Iterator[Document]:
-        """One document after the other; an empty one's value is None. Raises TextError."""
+        """One document after the other; the value of an empty one is None. Raises TextError."""
         start = offset = 0
         try:
             for event in yaml.parse(text, Loader=yaml.CSafeLoader):
@@ -114,7 +114,7 @@ class YamlValues:
             raise TextError(mark.line + 1 if mark else self._line, _problem(exc)) from exc
         except (yaml.YAMLError, UnicodeError) as exc:
             raise TextError(self._line, f"not text that YAML allows: {str(exc).splitlines()[0]}") from exc
-        except ValueError as exc:  # a scalar that has no value
+        except ValueError as exc:  # a scalar without a value
             raise TextError(self._line, str(exc)) from exc
 
     def _take(self, event: yaml.Event) -> None:
@@ -143,7 +143,7 @@ class YamlValues:
         if len(self._stack) >= MAX_DEPTH:
             raise TextError(self._line, TOO_DEEP)
         if anchor:
-            self._anchors.pop(anchor, None)  # until its end, the name stands for nothing
+            self._anchors.pop(anchor, None)  # the anchor has no meaning until the value ends
         self._stack.append(_Open(value, anchor, self._place()))
 
     def _close(self) -> None:
@@ -171,7 +171,7 @@ class YamlValues:
         self._add(target)
 
     def _place(self) -> Path:
-        """Where the value that begins now will stand; noted with its line if that is wanted."""
+        """The place of the value that begins now; recorded with its line on request."""
         if not self._root_line:
             self._root_line = self._line
         if self.lines is None or not self._stack:
@@ -180,7 +180,7 @@ class YamlValues:
         if isinstance(parent.value, list):
             path = (*parent.path, len(parent.value))
         elif parent.key is None:
-            return ()  # a key; its line is noted when its value begins
+            return ()  # a key; its line is recorded when its value begins
         else:
             path = (*parent.path, _key(parent.key, self._line))
         self.lines.setdefault(path, self._line)

@@ -1,1 +1,1 @@
-"""Schemas of every kind: fields, types and merge behaviour, and what a decoded body becomes by them."""
+"""Schemas of every kind: fields, types and merge behaviour, and how to bring a decoded body into their form."""

@@ -1,7 +1,7 @@
 """Single values as Kubernetes writes them: quantities, times, bytes in base64.
 
-Each has a test for a value that is canonical already, which is cheap, and a function that makes it so or raises
-:class:`Unreadable` with the words of a Kubernetes server.
+Each has a cheap test for values that are already canonical, and a function that makes a value canonical or raises
+:class:`Unreadable` with the message of a Kubernetes server.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from allotment.api.text import shortened
 
 
 class Unreadable(ValueError):
-    """A value that the API cannot read; the message is upstream's."""
+    """The API cannot read a value; the message is upstream's."""
 
 
 _REMEMBERED: Final = 64
-"""Characters of a value that is worth remembering; longer ones are rare and might be hostile."""
+"""The most characters of a value that we cache; longer ones are rare and might be hostile."""
 
 
 def canonical_quantity(value: Any) -> str:
-    """The amount as Kubernetes writes it: ``0.5`` becomes ``500m``. A bare number is read, too."""
+    """The amount as Kubernetes writes it: ``0.5`` becomes ``500m``. Bare numbers are accepted too."""
     if type(value) in (int, float, str):
         try:
             text = str(value)
             return _quantity(text) if len(text) <= _REMEMBERED else _quantity.__wrapped__(text)
-        except ValueError:  # a QuantityError, or an int too long to be written
+        except ValueError:  # a QuantityError, or an int with too many digits to write
             pass
     raise Unreadable(
         "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
@@ -41,7 +41,7 @@ def canonical_quantity(value: Any) -> str:
 def _quantity(text: str) -> str:
     quantity = Quantity.parse(text)
     canonical = str(quantity)
-    # Kubernetes' canonical form of some huge amounts stands for another amount.
+    # Kubernetes' canonical form of some huge amounts is a different amount.
     return canonical if Quantity.parse(canonical) == quantity else text
 
 
@@ -71,7 +71,7 @@ _LAYOUTS: Final = {
     False: ("2006-01-02T15:04:05Z07:00", (*_DATE, *_CLOCK, ("", r"(?:[.,]\d+)?"), _ZONE)),
     True: ("2006-01-02T15:04:05.000000Z07:00", (*_DATE, *_CLOCK, (".000000", r"\.\d{6}(?!\d)"), _ZONE)),
 }
-"""How Go reads times: the name of the layout, and its parts by their names with what they match."""
+"""How Go reads times: the name of the layout, and for each of its parts the name and the pattern."""
 
 
 def canonical_time(text: str, micro: bool = False) -> str:

@@ -1,12 +1,12 @@
-"""What a server makes of a decoded body: the object as its schema has it, and what was in it that does not belong.
+"""Brings a decoded body into the form of its schema, and reports the fields that do not belong there.
 
-Nearly every body is right, so a pass compiled from the schema first asks only that (:func:`_fits`); an object that
-fits is returned as it came. Any other is walked again with the names of all fields at hand: unknown fields are
-left out and reported, ``null`` where it means absent is left out, times and quantities get their canonical form,
-and a value of the wrong type is refused. Messages are those of a Kubernetes server, which speaks of its Go types.
+Nearly every body is correct, so a test compiled from the schema comes first (:func:`_fits`); an object that fits is
+returned as it came. A second walk over any other object knows the names of all fields: it drops and reports unknown
+fields, drops ``null`` where it means absent, brings times and quantities into canonical form, and refuses values of
+the wrong type. Messages are those of a Kubernetes server, which mentions its Go types.
 
-Values that the schema leaves open (type ``any``, ``preserve_unknown``) stay untouched. A schema without a name is that
-of a custom kind: there, values of the wrong type stay as well, since it is validation that refuses them.
+Values that the schema leaves open (type ``any``, ``preserve_unknown``) stay untouched. A schema without a name belongs
+to a custom kind: there, values of the wrong type stay as well, since validation refuses them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from allotment.api.text import shortened
 from allotment.api.trail import Trail, dotted
 
 MAX_REPORTED: Final = 100
-"""Unknown or duplicate fields told of one object; upstream's number."""
+"""The most unknown or duplicate fields reported for one object; upstream's number."""
 
 Obj = dict[str, Any]
 Fits = Callable[[Any], bool]
@@ -42,16 +42,19 @@ Fits = Callable[[Any], bool]
 
 @dataclass(frozen=True, slots=True)
 class Conformed:
-    """``obj`` is the body itself if nothing had to change. ``unknown`` reads ``unknown field "spec.foo"``."""
+    """An object in the form of its schema. ``obj`` is the body itself if nothing had to change.
+
+    Entries of ``unknown`` read ``unknown field "spec.foo"``.
+    """
 
     obj: Obj
     unknown: list[str]
 
 
 def conform(schema: Schema, obj: Obj, known: Obj | None = None) -> Conformed:
-    """The object as the schema has it. Raises BadRequest for a value of the wrong type.
+    """The object in the form of the schema. Raises BadRequest for a value of the wrong type.
 
-    ``known`` is an object that is as the schema has it: the very parts of it that are in ``obj`` too are taken as they are.
+    ``known`` is an object that already has that form: parts that ``obj`` shares with it (by identity) need no check.
     """
     try:
         if _fits_beside(known, obj, schema):
@@ -66,13 +69,14 @@ def conform(schema: Schema, obj: Obj, known: Obj | None = None) -> Conformed:
 
 
 def duplicate_fields(raw: bytes, obj: Any, schema: Schema | None = None) -> list[str]:
-    """``duplicate field "metadata.name"`` for each key that stands twice in one JSON object of ``raw``; nothing if none does.
+    """``duplicate field "metadata.name"`` for each key that occurs twice in one JSON object of ``raw``.
 
-    With a schema, and if there are any, the fields that it does not have are among them: upstream tells both as they come
-    in the text, and looks into neither what the schema leaves open nor what it does not have. Without one, all is looked into.
+    If there are any and a schema is given, the result includes unknown fields: upstream reports both in the order of the
+    text, and looks neither into values that the schema leaves open nor into unknown ones. Without a schema, this function
+    looks into everything.
 
-    ``obj`` is what ``raw`` decodes to, not changed since. Written out again it has as many quotation marks as
-    ``raw``, unless a key was dropped or characters were escaped; only then is ``raw`` parsed a second time.
+    ``obj`` must be what ``raw`` decodes to, unchanged. Encoded again it has as many quotation marks as ``raw``, unless a
+    key was dropped or characters were escaped; only then do we parse ``raw`` a second time.
     """
     try:
         if b"\\u" not in raw and raw.count(b'"') == msgspec.json.encode(obj).count(b'"'):
@@ -87,7 +91,7 @@ _DUPLICATE: Final = "duplicate field "
 
 
 class _Repeating:
-    """A JSON object in which a key stands twice."""
+    """A JSON object in which a key occurs twice."""
 
     __slots__ = ("entries",)
 
@@ -130,7 +134,7 @@ def _faults(value: Any, schema: Schema | None) -> list[str]:
 
 
 def _check(schema: Schema) -> Fits:
-    """The compiled test of a schema, made once. None of its tests raises; what they refuse is walked."""
+    """The compiled test of a schema, made once. Its tests never raise; the slow walk handles what they refuse."""
     if schema.fits is None:
         schema.fits = lambda value: schema.fits(value)  # type: ignore[misc]  # while it is made, for schemas that contain themselves
         schema.fits = _compiled(schema)
@@ -138,7 +142,7 @@ def _check(schema: Schema) -> Fits:
 
 
 def _fits_beside(known: Any, value: Any, schema: Schema) -> bool:
-    """Whether a value fits, given that ``known`` does: what they share is not looked at again."""
+    """Whether a value fits, given that ``known`` fits: parts that they share need no second look."""
     is_open = schema.type == "object" and schema.additional is None
     if not is_open or known.__class__ is not dict or value.__class__ is not dict:
         return _check(schema)(value)
@@ -198,7 +202,7 @@ _PLAIN: Final[dict[str, type]] = {"string": str, "boolean": bool}
 
 
 def _leaf(schema: Schema) -> type | None:
-    """The Python type that is all there is to ask of a value, if so."""
+    """The Python type of a value, if checking it is the whole test; else None."""
     return None if schema.format else _PLAIN.get(schema.type)
 
 
@@ -253,13 +257,13 @@ def _array_fits(inner: Schema) -> Fits:
     return fits
 
 
-# --- what to make of it if not ---
+# --- how to make it fit ---
 
 
 class _Walk:
-    """One walk over an object that does not fit. ``path`` is for unknown fields, ``go`` names the fields alone.
+    """One walk over an object that does not fit. ``path`` locates unknown fields, ``go`` names only the fields.
 
-    ``lenient`` holds in the part of a custom object that its author defined, not in its metadata.
+    ``lenient`` is true in the part of a custom object that its author defined, but not in its metadata.
     """
 
     def __init__(self, lenient: bool) -> None:
@@ -323,7 +327,7 @@ def _scalar(schema: Schema, value: Any, go: tuple[str, ...]) -> Any:
 
 
 def _zero(schema: Schema) -> Any:
-    """What null stands for inside a list or a map, where nothing can be absent."""
+    """What null means inside a list or a map, where nothing can be absent."""
     match schema.type:
         case "array":
             return []

@@ -1,10 +1,10 @@
 """The full schema of a kind: every field's name, type and merge behaviour.
 
-Schemas of Kubernetes' kinds come from the files in ``documents/``, which ``tools/schemas.py`` writes; those of our own
-kinds from the typed structs (``struct_schema.py``); those of custom kinds from their CustomResourceDefinition.
+Schemas of Kubernetes' kinds come from the files in ``documents/``, which ``tools/schemas.py`` writes. Schemas of our own
+kinds come from the typed structs (``struct_schema.py``), those of custom kinds from their CustomResourceDefinition.
 
-A file holds one Go package: a line with its name and apiVersion, then a block of lines for each definition, parsed
-when it is asked for, with all that it refers to::
+A file holds one Go package: a line with its name and apiVersion, then a block of lines for each definition. We parse a
+definition on demand, together with those that it refers to::
 
     io.k8s.api.resource.v1 resource.k8s.io/v1
 
@@ -14,7 +14,7 @@ when it is asked for, with all that it refers to::
     name string required default=""
     selector meta.v1.LabelSelector patch=replace       a definition of another package
 
-Building a pod's schema takes a few milliseconds; asking again costs a look-up.
+Building a pod's schema takes a few milliseconds; later calls cost a look-up.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _FOLDER = Path(__file__).with_name("documents")
 
 
 class Schema:
-    """One value's schema. Immutable once built; references are resolved, so a schema may contain itself.
+    """The schema of a value. Immutable once built; references are resolved, so a schema may contain itself.
 
     The same class describes built-in kinds (from the data files) and custom ones (from a CustomResourceDefinition).
     """
@@ -59,52 +59,52 @@ class Schema:
     )
 
     def __init__(self, type_: str = "any") -> None:
-        self.name = ""  # of a named definition: io.k8s.api.core.v1.Pod
+        self.name = ""  # the name of a named definition: io.k8s.api.core.v1.Pod
         self.type = (
             type_  # object, array, string, integer, number, boolean, int-or-string, quantity, time, any
         )
-        self.description = ""  # of custom kinds: what their author says
-        self.format = ""  # as in OpenAPI: int32, int64, double, byte, date-time
+        self.description = ""  # for custom kinds: the author's description
+        self.format = ""  # the OpenAPI format: int32, int64, double, byte, date-time
         self.properties: Mapping[str, Schema] = {}
         self.required: frozenset[str] = frozenset()
         self.additional: Schema | None = None  # the values of a map
         self.items: Schema | None = None
         self.list_type = "atomic"  # atomic, set, map
         self.list_keys: tuple[str, ...] = ()
-        self.map_type = "granular"  # granular, atomic: of objects and maps
+        self.map_type = "granular"  # for objects and maps: granular, atomic
         self.patch_strategies: frozenset[str] = frozenset()  # merge, replace, retainKeys
         self.patch_key = ""
         self.default: Any = None
         self.enum: tuple[str, ...] = ()
         self.nullable = False
         self.preserve_unknown = False
-        self.embedded = False  # a whole object with apiVersion, kind and metadata inside another
-        # for conform, which compiles it when it is first needed
+        self.embedded = False  # a complete object with apiVersion, kind and metadata inside another one
+        # belongs to conform, which compiles it on first use
         self.fits: Callable[[Any], bool] | None = None
 
     def __repr__(self) -> str:
         return f"Schema({self.type}{f' {self.name}' if self.name else ''})"
 
 
-@lru_cache(maxsize=1024)  # not without bound: both may come from a request
+@lru_cache(maxsize=1024)  # the cache is bounded because both arguments may come from a request
 def schema_of(api_version: str, kind: str) -> Schema:
     """The schema of a built-in kind. Raises KeyError for others.
 
-    The kinds of meta/v1 are found under ``v1`` and ``meta.k8s.io/v1``, DeleteOptions under any apiVersion, as clients
-    write it in the group of what they delete.
+    The kinds of meta/v1 have the apiVersions ``v1`` and ``meta.k8s.io/v1``. DeleteOptions has any apiVersion, because
+    clients write it in the group of the object that they delete.
     """
     package, meta = _packages(api_version)
     if package is not None and kind in package.kinds:
         return package.definition(kind)
     if kind == "DeleteOptions" or (meta is not None and kind in meta.kinds):
         return _read("meta.v1").definition(kind)
-    from allotment.api.schema.struct_schema import own_schema  # the other way round there
+    from allotment.api.schema.struct_schema import own_schema  # the file has the reverse order
 
     return own_schema(api_version, kind)
 
 
 def definition(name: str) -> Schema:
-    """A named definition (``io.k8s.api.core.v1.NodeSelector``). Raises KeyError if the files do not have it."""
+    """A named definition (``io.k8s.api.core.v1.NodeSelector``). Raises KeyError if no file has it."""
     home, _, own = name.rpartition(".")
     package = _package(".".join(home.split(".")[-2:]))
     if package is None or package.name != home:
@@ -113,13 +113,13 @@ def definition(name: str) -> Schema:
 
 
 def builtin_kinds(api_version: str) -> list[str]:
-    """The kinds of Kubernetes that we have schemas of in one apiVersion."""
+    """Kubernetes' kinds in one apiVersion for which we have schemas."""
     package = _packages(api_version)[0]
     return sorted(package.kinds) if package is not None else []
 
 
 def _packages(api_version: str) -> tuple[_Package | None, _Package | None]:
-    """Where to look for kinds of an apiVersion: packages bear the first label of their group's name."""
+    """The packages that may have kinds of an apiVersion: their names contain the first label of the group's name."""
     group, _, version = api_version.rpartition("/")
     package = _package(f"{group.partition('.')[0] or 'core'}.{version}")
     if package is not None and package.api_version != api_version:
@@ -128,7 +128,7 @@ def _packages(api_version: str) -> tuple[_Package | None, _Package | None]:
 
 
 def _package(short: str) -> _Package | None:
-    return _read(short) if short in _shorts() else None  # not cached: short may come from a request
+    return _read(short) if short in _shorts() else None  # not cached: ``short`` may come from a request
 
 
 @cache
@@ -149,7 +149,7 @@ class _Package:
         self.name, self.api_version = head.split()
         self._blocks = {block.split(maxsplit=1)[0]: block for block in blocks}
         self._built: dict[str, Schema] = {}
-        self._values: dict[str, Schema] = {}  # by how they are written, so that equal ones are one object
+        self._values: dict[str, Schema] = {}  # by their text, so that equal types share one object
         self.kinds = {own for own, block in self._blocks.items() if block.startswith(f"{own} kind")}
 
     def definition(self, own: str) -> Schema:
@@ -163,7 +163,7 @@ class _Package:
         _mark(schema, [mark for mark in marks if mark not in ("kind", "any")])
         properties: dict[str, Schema] = {}
         schema.properties = properties
-        self._built[own] = schema  # before its fields: they may refer to it
+        self._built[own] = schema  # stored before its fields are built, which may refer to it
         required = set()
         for line in lines:
             name, written = line.split(" ", 1)
@@ -250,4 +250,4 @@ _SCALARS = {
 for _open in ("fields", "raw"):
     _SCALARS[_open].map_type = "atomic"
 SCALARS: Mapping[str, Schema] = _SCALARS
-"""The schemas of values without fields, by their name in the data files."""
+"""The schemas of values without fields, by their names in the data files."""

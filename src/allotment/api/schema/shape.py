@@ -1,9 +1,9 @@
-"""What JSON a struct type expects, as a small tree that walks over plain values can follow.
+"""The JSON that a struct type expects, as a small tree that guides walks over plain values.
 
 msgspec decodes fast but silently drops unknown fields, refuses ``null`` where Kubernetes reads "absent", and
-leaves map keys out of the paths in its errors. The walks here make up for that, off the fast path:
-:func:`conform` turns what Kubernetes would accept into what msgspec accepts, or says exactly what is wrong and
-where; :func:`unknown` finds fields that no struct has.
+leaves map keys out of the paths in its errors. The walks here compensate for that, outside the fast path:
+:func:`conform` turns input that Kubernetes would accept into input that msgspec accepts, or says exactly what is
+wrong and where; :func:`unknown` finds fields that no struct has.
 """
 
 import types
@@ -24,7 +24,7 @@ _INT64 = range(-(2**63), 2**63)
 
 
 class Misfit(ValueError):
-    """A value is not of the shape that the API has. ``path`` reads like ``.spec.devices[0].name``."""
+    """A value does not have the shape that the API requires. ``path`` reads like ``.spec.devices[0].name``."""
 
     def __init__(self, path: str, message: str) -> None:
         super().__init__(message)
@@ -34,7 +34,7 @@ class Misfit(ValueError):
 
 @dataclass(slots=True)
 class Shape:
-    """Plain JSON of any form. The subclasses know more; this one lets everything through."""
+    """Plain JSON of any form: this class accepts everything, its subclasses less."""
 
     def conform(self, value: Any, path: str) -> Any:
         return value
@@ -56,7 +56,7 @@ class ScalarShape(Shape):
             return self.zero
         if not self.accepts(value):
             raise Misfit(path, f"must be {self.expected}, but is {described(value)}")
-        return int(value) if isinstance(value, float) else value  # 2.0 where a whole number is wanted
+        return int(value) if isinstance(value, float) else value  # 2.0 where the type is a whole number
 
 
 @dataclass(slots=True)
@@ -115,7 +115,7 @@ class MapShape(Shape):
 
 @dataclass(slots=True)
 class StructShape(Shape):
-    """The fields of one struct type. They are filled in after construction, since types may be recursive."""
+    """The fields of one struct type. They are set after construction, since types may be recursive."""
 
     type: type[ApiStruct]
     fields: dict[str, Shape] = field(default_factory=dict, repr=False)
@@ -146,7 +146,7 @@ class StructShape(Shape):
 
 
 def described(value: Any) -> str:
-    """A value in an error message: what it is and, if short, how it reads."""
+    """A value in an error message: its type and, if it is short, its text."""
     match value:
         case None:
             return "null"
@@ -209,7 +209,7 @@ def _shape(hint: Any, seen: dict[type, StructShape]) -> Shape:
     if isinstance(hint, type) and issubclass(hint, ApiStruct):
         return _struct(hint, seen)
     origin, args = get_origin(hint), get_args(hint)
-    if origin in (Union, types.UnionType):  # an optional value: null is dropped before the shape is asked
+    if origin in (Union, types.UnionType):  # an optional value: null is dropped before the shape sees it
         return _shape(next(arg for arg in args if arg is not type(None)), seen)
     if origin is tuple:
         return ListShape(_shape(args[0], seen))

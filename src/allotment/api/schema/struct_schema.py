@@ -1,7 +1,7 @@
-"""Schemas of the kinds that Kubernetes does not have, from the typed structs that read them.
+"""Schemas of the kinds that Kubernetes does not have, made from their typed structs.
 
-A struct that stands for one of Kubernetes' definitions (metadata, a node selector) gives that definition's schema,
-which may know more fields than the struct reads.
+A struct that corresponds to a definition of Kubernetes (metadata, a node selector) gets that definition's schema, which
+may have more fields than the struct reads.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MERGED_BY = {
         for kind in ("ResourcePool", "NodeOverlay", "NodePool", "NodeClaim", "NodeGroup")
     },
 }
-"""Lists that several writers fill, with the field that tells their entries apart. All others are atomic."""
+"""Lists with several writers, and the field that identifies their entries. All other lists are atomic."""
 
 _VALUES: dict[Any, str] = {
     str: "string",
@@ -50,7 +50,7 @@ def own_schema(api_version: str, kind: str) -> Schema:
 
 
 def package_of(struct: type[ApiStruct]) -> str:
-    """The package in the names of the definitions that a module of ``api`` stands for."""
+    """The package name in the definitions that a module of ``api`` corresponds to."""
     return _UPSTREAM.get(struct.__module__, f"dev.{struct.__module__}")
 
 
@@ -58,7 +58,7 @@ def _struct(struct: type[ApiStruct], seen: dict[type, Schema]) -> Schema:
     if struct.__module__ in _UPSTREAM:
         return definition(f"{package_of(struct)}.{struct.__name__}")
     if struct.SHORT_FORM is not None:
-        return SCALARS["any"]  # a bare string or an object: the typed view knows both
+        return SCALARS["any"]  # a bare string or an object: the typed view accepts both
     if struct in seen:
         return seen[struct]
     seen[struct] = schema = Schema("object")

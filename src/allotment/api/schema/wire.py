@@ -1,16 +1,16 @@
-"""How Kubernetes' kinds are written in protobuf: which number is which JSON field, and of what type.
+"""The protobuf form of Kubernetes' kinds: the JSON field for each field number, and its type.
 
 The tables come from the ``.wire`` files beside the schemas, which ``tools/schemas.py`` writes: a line with the Go
 package, then a block of lines for each message::
 
     Volume
     1 name string                 number, JSON field, type; [T] is repeated, {T} a map from strings to T
-    2 . VolumeSource              a message whose fields JSON has directly in this one
+    2 . VolumeSource              a message whose fields JSON puts directly into this one
 
     VolumeMount
-    2 readOnly bool omit          always there in protobuf, left out in JSON when it is false, 0, "" or empty
+    2 readOnly bool omit          always present in protobuf, left out of JSON when it is false, 0, "" or empty
 
-    ExtraValue list               a message around a list, which JSON has bare
+    ExtraValue list               a message around a list; JSON has only the list
     1 items [string]
 """
 
@@ -40,7 +40,7 @@ class Field:
 class Message:
     """One message. Immutable once built; a message may contain itself."""
 
-    name: str  # as in the schema: io.k8s.api.core.v1.Pod
+    name: str  # the same name as in the schema: io.k8s.api.core.v1.Pod
     is_list: bool = False
     fields: dict[int, Field] = field(default_factory=dict, repr=False)
 
@@ -77,7 +77,7 @@ class _Package:
             return self._built[own]
         heading, *lines = self._blocks[own].split("\n")
         built = Message(f"{self.name}.{own}", is_list=heading.endswith(" list"))
-        self._built[own] = built  # before its fields: they may refer to it
+        self._built[own] = built  # stored before its fields are built, which may refer to it
         for line in lines:
             number, name, kind, *marks = line.split(" ")
             built.fields[int(number)] = self._field(name, kind, "omit" in marks)

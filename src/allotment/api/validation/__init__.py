@@ -1,11 +1,11 @@
-"""What makes an object acceptable: Kubernetes 1.37's rules and limits for resource.k8s.io, and ours for v1alpha2.
+"""The rules that objects must satisfy: those of Kubernetes 1.37 for resource.k8s.io, and ours for v1alpha2.
 
-One module a kind, and one for each part that kinds share. Each ``validate_…`` function returns every error at
-once, with the path of its field; it never raises and costs time in proportion to the object. Rules that need
-other objects (does the class exist?) are not here. All features count as switched on: the allocator, not the
-validation, knows which of them are off.
+There is one module for each kind, and one for each part that kinds share. Each ``validate_…`` function returns all
+errors at once, with the paths of their fields; it never raises and takes time in proportion to the object. Rules that
+need other objects (does the class exist?) are not here. Validation treats all features as enabled: the allocator
+knows which of them are off.
 
-``validate`` does it by the type of the object, for callers that read any mix of kinds.
+``validate`` chooses the function by the type of the object, for callers that read several kinds.
 """
 
 from collections.abc import Callable
@@ -97,7 +97,7 @@ __all__ = [
 
 
 def validate(obj: object, *, check: ExpressionChecker) -> list[FieldError]:
-    """Everything that is wrong with an object, its status included; nothing for kinds that have no rules here."""
+    """Everything that is wrong with an object, including its status; nothing for kinds that have no rules here."""
     validator = _VALIDATORS.get(type(obj))
     return validator(obj, check) if validator is not None else []
 

@@ -1,11 +1,11 @@
-"""Attributes of a device: how many, how they are called, and that each has one value of the right form.
+"""Attributes of a device: their number and names, and that each has exactly one value of the right form.
 
-Fleets have millions of attributes and nearly all are plain: a number, a truth value or a short text. Those pass a
-quick test; only what is left is looked at closely, with paths and messages.
+Fleets have millions of attributes, nearly all of them plain: a number, a truth value or a short text. Those pass a
+quick test; only the others get a close check with paths and messages.
 """
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Sized
+from typing import Final, Protocol
 
 from msgspec.structs import astuple, fields
 
@@ -18,21 +18,37 @@ from allotment.api.validation.naming import check_qualified_name
 
 ATTRIBUTES_AND_CAPACITIES: Final = 32
 ATTRIBUTE_VALUES: Final = 48
-"""Most values of all attributes of a device, with every entry of a list counted."""
+"""The most values of all attributes of a device, counting every entry of a list."""
 
 ATTRIBUTE_LENGTH: Final = 64
 
 _JSON_NAMES: Final = tuple(field.encode_name for field in fields(DeviceAttribute))
 
 
-def check_attributes(device: Device, path: FieldPath) -> Iterator[FieldError]:
-    """The attributes of the device at ``path``; if there are too many, only that."""
+class Attributed(Protocol):
+    """A device, or a template of one."""
+
+    @property
+    def attributes(self) -> Sized: ...
+    @property
+    def capacity(self) -> Sized: ...
+
+
+def check_count(device: Attributed, path: FieldPath) -> Iterator[FieldError]:
+    """How many attributes and capacities the device at ``path`` has."""
     count = len(device.attributes) + len(device.capacity)
     if count > ATTRIBUTES_AND_CAPACITIES:
         yield path.invalid(
             f"must not have more than {ATTRIBUTES_AND_CAPACITIES} attributes and capacities together, has {count}",
             count,
         )
+
+
+def check_attributes(device: Device, path: FieldPath) -> Iterator[FieldError]:
+    """The attributes of the device at ``path``; if there are too many, only that."""
+    crowd = list(check_count(device, path))
+    if crowd:
+        yield from crowd
         return
     values = 0
     for name, attribute in device.attributes.items():
@@ -50,7 +66,7 @@ def check_attributes(device: Device, path: FieldPath) -> Iterator[FieldError]:
 
 
 def is_list(attribute: DeviceAttribute) -> bool:
-    """Whether it has a list value, an empty one included."""
+    """Whether the attribute has a list value, even an empty one."""
     return any(type(value) is tuple for value in astuple(attribute))
 
 

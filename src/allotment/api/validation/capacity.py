@@ -1,8 +1,8 @@
-"""Capacities of a device and the policy by which a shared device portions them.
+"""Capacities of a device, and the policy by which a shared device divides them.
 
-A policy has valid values or a valid range, not both, and with either of them a default that it allows itself.
-Arithmetic on ranges is exact; as in Kubernetes, their bounds must be whole numbers of an int64 or of its
-thousandths, because that is what schedulers compute in.
+A policy has valid values or a valid range, not both. With either of them it also has a default, which it must itself
+allow. Arithmetic on ranges is exact; as in Kubernetes, their bounds must fit an int64 as whole units or as
+thousandths, because schedulers compute in those.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ _INT64_MAX: Final = 2**63 - 1
 
 
 def check_capacity(capacity: DeviceCapacity, path: FieldPath, *, shared: bool) -> Iterator[FieldError]:
-    """A policy only where the device may be allocated several times, and then a consistent one."""
+    """Allows a policy only if the device may be allocated several times, and requires it to be consistent."""
     policy = capacity.request_policy
     if policy is None:
         return
@@ -122,7 +122,7 @@ def _check_step(
 
 
 def _out_of_range(quantity: Quantity, unit: int) -> str | None:
-    """Why schedulers cannot compute with it in whole units of so many billionths."""
+    """Why schedulers cannot compute with the amount in whole units of ``unit`` billionths."""
     if quantity.nanos % unit:
         return "must be a whole number of thousandths"
     if quantity.nanos // unit > _INT64_MAX:

@@ -1,4 +1,4 @@
-"""ResourceClaim and ResourceClaimTemplate: what is asked for. The claim's status is in ``claim_status``.
+"""The specs of ResourceClaim and ResourceClaimTemplate. ``claim_status`` checks the claim's status.
 
 Fields that defaulting fills in may be absent here: a claim is as valid before defaulting as after it. The names
 in capacity requests are not checked, as in Kubernetes: one that no device can have matches no device.
@@ -57,7 +57,7 @@ def validate_claim(claim: ResourceClaim, *, check: ExpressionChecker) -> list[Fi
 
 
 def validate_claim_update(new: ResourceClaim, old: ResourceClaim) -> list[FieldError]:
-    """The spec stays as it is; it was sound when it was stored, so nothing else is checked."""
+    """Requires an unchanged spec. It was valid when it was stored, so nothing else needs a check."""
     errors = list(check_metadata(new.metadata, namespaced=True))
     if new.spec != old.spec:
         errors.append(_SPEC.invalid("field is immutable"))
@@ -75,7 +75,7 @@ def validate_template(template: ResourceClaimTemplate, *, check: ExpressionCheck
 
 
 def validate_template_update(new: ResourceClaimTemplate, old: ResourceClaimTemplate) -> list[FieldError]:
-    """As for claims, the spec stays."""
+    """Requires an unchanged spec, as for claims."""
     errors = list(check_metadata(new.metadata, namespaced=True))
     if new.spec != old.spec:
         errors.append(_SPEC.invalid("field is immutable", to_builtins(new.spec)))
@@ -83,7 +83,7 @@ def validate_template_update(new: ResourceClaimTemplate, old: ResourceClaimTempl
 
 
 class RequestNames:
-    """The requests of a claim and their alternatives, to resolve ``req`` and ``req/sub``."""
+    """The names of a claim's requests and their alternatives, to resolve ``req`` and ``req/sub``."""
 
     def __init__(self, claim: DeviceClaim) -> None:
         self._known = {request.name for request in claim.requests}
@@ -187,7 +187,7 @@ class _RequestCheck:
     def _check_wish(
         self, wish: ExactDeviceRequest | DeviceSubRequest, path: FieldPath, references: tuple[str, ...]
     ) -> Iterator[FieldError]:
-        """The fields that a request and an alternative share; ``references`` are the names that constraints use."""
+        """Checks the fields that a request and an alternative share; ``references`` are the names that constraints use."""
         yield from named(wish.device_class_name, path.child("deviceClassName"), dns_subdomain_problem)
         yield from check_selectors(wish.selectors, path.child("selectors"), self._check)
         yield from _check_count(wish, path)

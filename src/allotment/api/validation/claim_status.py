@@ -1,4 +1,4 @@
-"""The status of a ResourceClaim: what it got, who uses it, how its devices are."""
+"""The status of a ResourceClaim: its allocation, its consumers, and the state of its devices."""
 
 import ipaddress
 from collections.abc import Hashable, Iterator
@@ -44,8 +44,8 @@ _STATUS: Final = FieldPath("status")
 def validate_claim_status(claim: ResourceClaim, old: ResourceClaim | None = None) -> list[FieldError]:
     """Everything that is wrong with the status of a claim.
 
-    With ``old``, also what may not change: an allocation is only set or removed, never edited, and a claim that
-    is being deleted takes no new reservation. An allocation that was stored before is not checked again.
+    With ``old``, the result includes forbidden changes: an allocation may be set or removed, but not edited, and a
+    claim that is being deleted accepts no new reservation. An allocation that was already stored is not checked again.
     """
     return [*_check_status(claim), *_check_change(claim, old)]
 
@@ -109,7 +109,7 @@ def _check_allocation(
         yield from each(
             allocation.devices.config,
             devices.child("config"),
-            2 * CONFIGURATIONS,  # of the class and of the claim
+            2 * CONFIGURATIONS,  # the limits for class and claim together
             lambda config, at: _check_configuration(config, at, names),
         )
     if allocation.node_selector is not None:
@@ -133,7 +133,7 @@ def _check_result(
 
 
 def _is_well_named(device: DeviceRequestAllocationResult) -> bool:
-    """Whether :func:`_check_device_id` would find nothing, as is so of nearly all devices; a no leaves it open."""
+    """True only if :func:`_check_device_id` would find nothing, as for nearly all devices; False leaves it open."""
     return (
         dns_label_problem(device.device) is None
         and dns_subdomain_problem(device.pool) is None
@@ -192,7 +192,7 @@ def _check_network(network: NetworkDeviceData, path: FieldPath) -> Iterator[Fiel
 
 
 def _check_address(text: str, path: FieldPath) -> Iterator[FieldError]:
-    """An address and the length of its network, in canonical form."""
+    """Requires an address with the length of its network, in canonical form."""
     try:
         address = ipaddress.ip_interface(text)
         canonical = address.with_prefixlen

@@ -1,4 +1,4 @@
-"""What classes and claims have in common: device selectors, and configuration for drivers."""
+"""Parts that classes and claims share: device selectors, and configuration for drivers."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -19,7 +19,7 @@ PARAMETERS_LENGTH: Final = 10 * 1024
 def check_selectors(
     selectors: tuple[DeviceSelector, ...], path: FieldPath, check: ExpressionChecker
 ) -> Iterator[FieldError]:
-    """At most 32, each a CEL expression that compiles within the cost limit."""
+    """Allows at most 32 selectors, each a CEL expression that compiles within the cost limit."""
 
     def check_selector(selector: DeviceSelector, at: FieldPath) -> Iterator[FieldError]:
         if selector.cel is None:
@@ -32,7 +32,7 @@ def check_selectors(
 
 
 def check_opaque(opaque: OpaqueDeviceConfiguration | None, path: FieldPath) -> Iterator[FieldError]:
-    """A driver and a JSON object of at most 10 KiB."""
+    """Requires a driver and a JSON object of at most 10 KiB."""
     if opaque is None:
         yield path.child("opaque").required("is required: it is the only kind of configuration")
         return
@@ -41,7 +41,7 @@ def check_opaque(opaque: OpaqueDeviceConfiguration | None, path: FieldPath) -> I
 
 
 def check_raw_object(value: object, path: FieldPath) -> Iterator[FieldError]:
-    """A JSON object that only a driver understands; the limit is on its compact text."""
+    """Requires a JSON object that only a driver understands; the limit applies to its compact text."""
     if value is None:
         yield path.required("is required: a JSON object")
     elif not isinstance(value, dict):

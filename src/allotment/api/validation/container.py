@@ -1,6 +1,6 @@
-"""Containers of pods, as plain JSON: names, images, ports, mounts, and what they ask for.
+"""Containers of pods, as plain JSON: names, images, ports, mounts, and resource requirements.
 
-A pod's containers may use the volumes and resource claims that the pod names, so those come in as arguments.
+A pod's containers may use the volumes and resource claims that the pod names, so those are arguments.
 """
 
 import re
@@ -27,7 +27,7 @@ _WITHOUT_PROBES: Final = ("lifecycle", "livenessProbe", "readinessProbe", "start
 
 
 class ClaimNames:
-    """The claims that a pod names, put into words once however many containers get them wrong."""
+    """The claims that a pod names. Their list in error messages is built once, however many containers are wrong."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         self._names = frozenset(names)
@@ -46,7 +46,7 @@ NO_CLAIMS: Final = ClaimNames()
 def check_containers(
     spec: Plain, path: FieldPath, volumes: Collection[str], claims: ClaimNames
 ) -> Iterator[FieldError]:
-    """All containers of a pod spec; at least one ordinary one, no two of one name."""
+    """Checks all containers of a pod spec: at least one ordinary container, and no name twice."""
     if not spec.get("containers"):
         yield path.child("containers").required()
     seen: set[str] = set()
@@ -147,7 +147,7 @@ def _check_mounts(mounts: Sequence[Plain], path: FieldPath, volumes: Collection[
 def check_requirements(
     resources: Plain, path: FieldPath, claims: ClaimNames = NO_CLAIMS
 ) -> Iterator[FieldError]:
-    """Requests, limits and claims of a container or a pod."""
+    """Checks requests, limits and claims of a container or a pod."""
     limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
     amounts: dict[str, Quantity] = {}
     for name, amount in limits.items():
@@ -176,12 +176,12 @@ def _compare(name: str, request: Quantity, limit: Quantity | None, path: FieldPa
 
 
 def _overcommitted(name: str) -> bool:
-    """Whether a request may be below its limit: of the node's own resources, huge pages aside."""
+    """Whether a request may be below its limit, as for the node's own resources except huge pages."""
     return "/" not in name.removeprefix("kubernetes.io/") and not name.startswith("hugepages-")
 
 
 def check_resource_name(name: str, path: FieldPath) -> Iterator[FieldError]:
-    """A resource that containers ask for by number: the node's own, or one with a domain."""
+    """Requires the name of a resource that containers request by number: the node's own, or one with a domain."""
     if problem := label_key_problem(name):
         yield path.invalid(problem, name)
     elif "/" not in name and name not in _STANDARD and not name.startswith("hugepages-"):
@@ -189,7 +189,7 @@ def check_resource_name(name: str, path: FieldPath) -> Iterator[FieldError]:
 
 
 def check_amount(name: str, amount: object, path: FieldPath) -> Generator[FieldError, None, Quantity | None]:
-    """Errors of a quantity; the generator's return value is the quantity, None if it is none."""
+    """Errors of a quantity. The generator returns the quantity, or None if the value is not one."""
     try:
         quantity = Quantity.from_json(amount)
     except QuantityError as exc:
@@ -203,7 +203,7 @@ def check_amount(name: str, amount: object, path: FieldPath) -> Generator[FieldE
 
 
 def _check_claims(used: Sequence[Plain], path: FieldPath, claims: ClaimNames) -> Iterator[FieldError]:
-    seen: dict[str, set[str]] = {}  # the requests that were named, by claim; "" for the claim as a whole
+    seen: dict[str, set[str]] = {}  # the named requests by claim; "" for the claim as a whole
     for index, use in enumerate(used):
         name, request = use.get("name") or "", use.get("request") or ""
         here = path.index(index)
@@ -221,7 +221,7 @@ def _check_claims(used: Sequence[Plain], path: FieldPath, claims: ClaimNames) ->
 
 
 def one_of(obj: Plain, name: str, choices: Sequence[str], path: FieldPath) -> Iterator[FieldError]:
-    """That a field is there and has one of the values that it may have."""
+    """Requires that a field is present and has one of the allowed values."""
     value = obj.get(name)
     if not value:
         yield path.child(name).required()

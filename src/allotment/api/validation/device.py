@@ -1,4 +1,4 @@
-"""Devices as drivers publish them in a slice. Their attributes and request policies have modules of their own."""
+"""Devices as drivers publish them in a slice. Other modules check their attributes and request policies."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -34,9 +34,9 @@ BINDING_CONDITIONS: Final = 4
 def check_device(
     device: Device, path: FieldPath, *, chooses_nodes: bool, before: Device | None = None
 ) -> Iterator[FieldError]:
-    """Everything about one device that needs no look at others; ``chooses_nodes``: perDeviceNodeSelection.
+    """Checks everything about one device that does not depend on others; ``chooses_nodes`` is perDeviceNodeSelection.
 
-    Capacities and taints that the device had ``before`` are not checked again: rules may have become stricter.
+    Capacities and taints that ``before`` already had are not checked again: rules may have become stricter.
     """
     yield from check_label(device.name, path.child("name"))
     yield from check_attributes(device, path)
@@ -62,7 +62,7 @@ def check_device(
 def _check_capacities(device: Device, path: FieldPath) -> Iterator[FieldError]:
     shared = device.allow_multiple_allocations is True
     if len(device.capacity) > ATTRIBUTES_AND_CAPACITIES:
-        return  # has been said
+        return  # already reported
     for name, capacity in device.capacity.items():
         if capacity.request_policy is not None or qualified_name_problem(name) is not None:
             at = path.child("capacity")
@@ -115,7 +115,7 @@ def _check_nodes(device: Device, path: FieldPath, chooses_nodes: bool) -> Iterat
 def check_binding_conditions(
     conditions: tuple[str, ...], failures: tuple[str, ...], path: FieldPath
 ) -> Iterator[FieldError]:
-    """Both lists or none, at most four each, no type twice. Allocation results carry them too."""
+    """Requires both lists or neither, at most four entries each, no type twice. Allocation results have them too."""
     if not conditions and not failures:
         return
     for name, types in (("bindingConditions", conditions), ("bindingFailureConditions", failures)):

@@ -1,7 +1,7 @@
-"""Devices of a machine that does not exist yet: templates of slices, and which attributes will be equal.
+"""Devices of a machine that does not exist yet: slice templates, and attributes that will be equal.
 
-What a ResourceSlice may not have, a template may not either. Beyond that, a template has nothing that is known only once the
-machine runs, and since all slices of its drivers are here, references between them are checked too.
+A template may not contain what a ResourceSlice may not contain, nor anything that only a running machine can know.
+Since all slices of its drivers are here, the references between them are checked too.
 """
 
 from collections.abc import Hashable, Iterator, Mapping
@@ -21,7 +21,7 @@ from allotment.api.fields import FieldError, FieldPath
 from allotment.api.names import dns_subdomain_problem, label_key_problem
 from allotment.api.resource import CounterSet
 from allotment.api.text import byte_length
-from allotment.api.validation.attribute import ATTRIBUTES_AND_CAPACITIES
+from allotment.api.validation.attribute import ATTRIBUTES_AND_CAPACITIES, check_count
 from allotment.api.validation.device import check_device
 from allotment.api.validation.lists import each, each_once, repeated
 from allotment.api.validation.naming import (
@@ -60,7 +60,7 @@ _REFUSED_OF_DEVICES: Final = {
 
 
 def check_dynamic_resources(resources: DynamicResources, path: FieldPath) -> Iterator[FieldError]:
-    """Templates one by one, then what they say of each other, then the bindings between them."""
+    """Checks templates one by one, then their references to each other, then the bindings between them."""
     templates, at = resources.resource_slice_templates, path.child("resourceSliceTemplates")
     if len(templates) > TEMPLATES:
         yield at.too_many(len(templates), TEMPLATES)
@@ -87,7 +87,7 @@ def _check_trees(
     templates: tuple[ResourceSliceTemplate, ...],
     path: FieldPath,
 ) -> Iterator[FieldError]:
-    """Templates of NodeResourceSlices: as slices, and a driver publishes in one of the two ways only."""
+    """Checks templates of NodeResourceSlices like slices. A driver may publish in only one of the two ways."""
     if len(trees) > TEMPLATES:
         yield path.too_many(len(trees), TEMPLATES)
         return
@@ -173,12 +173,9 @@ def _check_selector(selector: TemplateNodeSelector, path: FieldPath) -> Iterator
 
 
 def _check_device(device: DeviceTemplate, path: FieldPath) -> Iterator[FieldError]:
-    count = len(device.attributes) + len(device.capacity)
-    if count > ATTRIBUTES_AND_CAPACITIES:
-        yield path.invalid(
-            f"must not have more than {ATTRIBUTES_AND_CAPACITIES} attributes and capacities together, has {count}",
-            count,
-        )
+    crowd = list(check_count(device, path))
+    if crowd:
+        yield from crowd
         return
     yield from check_device(device.known(), path, chooses_nodes=False)
     for name, attribute in device.attributes.items():
@@ -207,7 +204,7 @@ def _check_key(key: str, path: FieldPath) -> Iterator[FieldError]:
 
 
 def _check_names(templates: tuple[ResourceSliceTemplate, ...], path: FieldPath) -> Iterator[FieldError]:
-    """No name of a template twice, no device of a driver twice."""
+    """Reports template names, and devices of a driver, that occur twice."""
     names: set[str] = set()
     devices: set[Hashable] = set()
     for index, template in enumerate(templates):
@@ -228,12 +225,12 @@ def _check_names(templates: tuple[ResourceSliceTemplate, ...], path: FieldPath) 
 
 
 def pool_key(spec: ResourceSliceTemplateSpec) -> Hashable:
-    """Equal for templates whose slices make up one pool: of one driver, reached by the same nodes."""
+    """A key that is equal for templates whose slices form one pool: the same driver, reached by the same nodes."""
     return spec.driver, spec.all_nodes, spec.node_selector
 
 
 def _check_counters(templates: tuple[ResourceSliceTemplate, ...], path: FieldPath) -> Iterator[FieldError]:
-    """Devices draw on counters that are there; each set is there once."""
+    """Requires that the counters devices draw on exist, and that each counter set exists once."""
     sets: dict[Hashable, dict[str, CounterSet]] = {}
     for index, template in enumerate(templates):
         known = sets.setdefault(pool_key(template.spec), {})
@@ -278,7 +275,7 @@ def _check_consumption(
 
 
 class _Bindings:
-    """Checks bindings against the devices that there are."""
+    """Checks bindings against the devices of the templates."""
 
     def __init__(self, templates: tuple[ResourceSliceTemplate, ...]) -> None:
         self._names = {template.metadata.name for template in templates if template.metadata.name}

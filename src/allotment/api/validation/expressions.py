@@ -1,7 +1,7 @@
-"""How validation asks whether an expression compiles, without knowing the expression language.
+"""The interface by which validation checks that an expression compiles, without knowing the expression language.
 
-The caller hands in an ExpressionChecker; ``cel`` has one. Its verdict carries the static cost, because the
-derived attributes of a claim share one budget.
+The caller passes an ExpressionChecker; ``cel`` has one. Its result carries the static cost, because the derived
+attributes of a claim share one budget.
 """
 
 from collections.abc import Iterator
@@ -14,11 +14,11 @@ from allotment.api.text import byte_length
 
 EXPRESSION_LENGTH: Final = 10 * 1024
 EXPRESSION_COST: Final = 1_000_000
-"""Highest static cost of one expression, and of all derived attributes of one claim together."""
+"""The highest static cost of one expression, and of all derived attributes of one claim together."""
 
 
 class ExpressionUse(Enum):
-    """What an expression is for, hence which variables it has and which type it must give."""
+    """The use of an expression, which determines its variables and the type of its result."""
 
     SELECTOR = "selector"
     """A test of one device: ``device`` in, bool out."""
@@ -39,7 +39,7 @@ class CheckedExpression:
 
 
 class ExpressionChecker(Protocol):
-    """Compiles an expression for a use. Must not raise for any text of at most EXPRESSION_LENGTH bytes."""
+    """Compiles an expression for a use. It must not raise for any text of at most EXPRESSION_LENGTH bytes."""
 
     def __call__(self, expression: str, use: ExpressionUse, /) -> CheckedExpression: ...
 
@@ -47,7 +47,7 @@ class ExpressionChecker(Protocol):
 def check_expression(
     expression: str, use: ExpressionUse, path: FieldPath, check: ExpressionChecker
 ) -> Iterator[FieldError]:
-    """Too long, does not compile, or costs too much; in this order, and only the first of them."""
+    """Reports that the expression is too long, does not compile or costs too much: the first of these that applies."""
     if not expression:
         yield path.invalid("is empty: write a CEL expression", expression)
     elif byte_length(expression) > EXPRESSION_LENGTH:

@@ -1,6 +1,6 @@
-"""Lists and maps of an object: not too long, no key twice, every entry sound.
+"""Lists and maps of an object: not too long, no key twice, every entry valid.
 
-Too long ends the check of that list: whoever sends a million entries gets one error, not a million.
+The check of a list that is too long ends there: a list of a million entries gives one error, not a million.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -13,7 +13,7 @@ Check = Callable[[T, FieldPath], Iterable[FieldError]]
 
 
 def each(entries: Sequence[T], path: FieldPath, limit: int | None, check: Check[T]) -> Iterator[FieldError]:
-    """The errors of every entry, or that there are too many; no limit if None."""
+    """The errors of every entry, or one error if there are too many; None means no limit."""
     if limit is not None and len(entries) > limit:
         yield path.too_many(len(entries), limit)
         return
@@ -28,14 +28,14 @@ def each_once(
     check: Check[T],
     key: Callable[[T], Hashable],
 ) -> Iterator[FieldError]:
-    """As ``each``, and no two entries with the same key."""
+    """Like ``each``, and reports entries with the same key."""
     yield from each(entries, path, limit, check)
     if limit is None or len(entries) <= limit:
         yield from repeated([key(entry) for entry in entries], path)
 
 
 def repeated(keys: Iterable[Hashable], path: FieldPath) -> Iterator[FieldError]:
-    """An error for each key that occurred before."""
+    """An error for each key that occurred earlier."""
     seen: set[Hashable] = set()
     for index, key in enumerate(keys):
         if key in seen:
@@ -51,7 +51,7 @@ def each_value(
     check_key: Check[str],
     check: Check[T],
 ) -> Iterator[FieldError]:
-    """As ``each``, for a map; what is wrong with a key is told of the map."""
+    """Like ``each``, for a map; errors about a key have the path of the map."""
     if limit is not None and len(entries) > limit:
         yield path.too_many(len(entries), limit)
         return
@@ -61,12 +61,12 @@ def each_value(
 
 
 def named(text: str, path: FieldPath, problem_of: Callable[[str], str | None]) -> Iterator[FieldError]:
-    """The text's problem, if it is not a name of the kind."""
+    """Reports a text that is not a name of the kind."""
     problem = problem_of(text)
     if problem is not None:
         yield path.invalid(problem, text) if text else path.required(problem)
 
 
 def nothing(_entry: Any, _path: FieldPath) -> tuple[FieldError, ...]:
-    """The check of entries that are always sound."""
+    """The check for entries that are always valid."""
     return ()

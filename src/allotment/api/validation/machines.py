@@ -1,6 +1,6 @@
-"""What machines may be launched: NodePool, NodeClaim, NodeGroup and, in catalogue files, InstanceType.
+"""The kinds that say which machines may be launched: NodePool, NodeClaim, NodeGroup and, in files, InstanceType.
 
-Of Karpenter's kinds, what bears on planning is checked; settings of other components (node classes) pass as they are.
+Of Karpenter's kinds, only the fields that affect planning are checked; settings of other components (node classes) pass.
 """
 
 import re
@@ -44,7 +44,7 @@ _NODES: Final = re.compile(r"(?:100|[0-9]{1,2})%|[0-9]{1,9}")
 
 
 def validate_node_pool(pool: NodePool) -> list[FieldError]:
-    """Everything that is wrong with a pool that a plan depends on."""
+    """Everything wrong with a pool that could affect a plan."""
     spec = pool.spec
     template, at = spec.template, _SPEC.child("template")
     errors = [

@@ -1,4 +1,4 @@
-"""Metadata and conditions, as far as every kind has them alike.
+"""Metadata and conditions, by the rules that all kinds share.
 
 An absent namespace is not an error: clients fill it in, and a manifest may leave it to them.
 """
@@ -29,9 +29,9 @@ _METADATA: Final = FieldPath("metadata")
 
 
 def check_metadata(metadata: ObjectMeta, *, namespaced: bool) -> Iterator[FieldError]:
-    """Name or generateName, namespace if the kind has one, labels, annotations, finalizers."""
+    """Checks name or generateName, namespace if the kind has one, labels, annotations and finalizers."""
     if metadata.generate_name:
-        # What the server will append is ten characters at most and always sound, so check with one of them.
+        # The server will append at most ten characters, all of them valid, so check with one character.
         yield from named(f"{metadata.generate_name}x", _METADATA.child("generateName"), dns_subdomain_problem)
     if metadata.name:
         yield from named(metadata.name, _METADATA.child("name"), dns_subdomain_problem)
@@ -48,7 +48,7 @@ def check_metadata(metadata: ObjectMeta, *, namespaced: bool) -> Iterator[FieldE
 
 
 def check_labels(metadata: ObjectMeta, path: FieldPath) -> Iterator[FieldError]:
-    """Labels and annotations, which templates have too."""
+    """Checks labels and annotations, which templates have too."""
     for key, value in metadata.labels.items():
         yield from formed(key, path.child("labels"), label_key_problem)
         if problem := label_value_problem(value):
@@ -63,7 +63,7 @@ def check_labels(metadata: ObjectMeta, path: FieldPath) -> Iterator[FieldError]:
 def check_conditions(
     conditions: tuple[Condition, ...], path: FieldPath, limit: int = CONDITIONS
 ) -> Iterator[FieldError]:
-    """At most eight unless said otherwise, one per type, each with status, time and reason."""
+    """Allows at most ``limit`` conditions, one per type, each with status, time and reason."""
     if len(conditions) > limit:
         yield path.too_many(len(conditions), limit)
         return

@@ -1,7 +1,7 @@
-"""Names in device kinds, each with the errors that Kubernetes reports for it.
+"""Names in device kinds, with the errors that Kubernetes reports for each.
 
-Kubernetes tells an absent name, one that is too long and one with wrong signs apart, and not alike for all names; a
-name can be both too long and wrong. Map keys are reported at the map.
+Kubernetes distinguishes names that are absent, too long, or contain wrong characters, but not in the same way for all
+names; a name can be both too long and wrong. Errors about map keys have the path of the map.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -19,13 +19,13 @@ from allotment.api.text import byte_length
 
 
 def formed(text: str, path: FieldPath, problem_of: Callable[[str], str | None]) -> Iterable[FieldError]:
-    """The text's problem, if it is not a name of the kind; an empty one is as wrong as any other."""
+    """Reports a text that is not a name of the kind; an empty text gets no special treatment."""
     problem = problem_of(text)
     return () if problem is None else (path.invalid(problem, text),)
 
 
 def check_label(text: str, path: FieldPath) -> Iterable[FieldError]:
-    """A DNS label: names of devices, requests, counters."""
+    """Requires a DNS label, as for names of devices, requests and counters."""
     return formed(text, path, dns_label_problem)
 
 
@@ -49,7 +49,7 @@ def check_pool(text: str, path: FieldPath) -> Iterator[FieldError]:
 
 
 def check_qualified_name(text: str, path: FieldPath) -> Iterator[FieldError]:
-    """``model`` or ``gpu.example.com/model``. With more than one slash anything goes, as in Kubernetes."""
+    """Requires ``model`` or ``gpu.example.com/model``. As in Kubernetes, a name with several slashes is not checked."""
     parts = text.split("/")
     if len(parts) == 1:
         yield from _check_identifier(text, path)
@@ -66,7 +66,7 @@ def check_qualified_name(text: str, path: FieldPath) -> Iterator[FieldError]:
 
 
 def check_fully_qualified_name(text: str, path: FieldPath) -> Iterator[FieldError]:
-    """``gpu.example.com/model``: the domain may not be left out."""
+    """Requires ``gpu.example.com/model``, with the domain."""
     yield from check_qualified_name(text, path)
     if "/" not in text:
         yield path.invalid("must be a domain and a name, as in gpu.example.com/model", text)

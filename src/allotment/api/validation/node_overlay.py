@@ -1,4 +1,4 @@
-"""NodeOverlay: what is known about machines that may be launched. Karpenter's rules, and those of device templates."""
+"""NodeOverlay: Karpenter's rules, and those of device templates."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -25,7 +25,7 @@ _SPEC: Final = FieldPath("spec")
 
 
 def validate_node_overlay(overlay: NodeOverlay) -> list[FieldError]:
-    """Everything that is wrong with an overlay by itself, its status aside."""
+    """Everything that is wrong with an overlay by itself, except its status."""
     return [*check_metadata(overlay.metadata, namespaced=False), *_check_spec(overlay.spec)]
 
 
@@ -53,7 +53,7 @@ def _check_spec(spec: NodeOverlaySpec) -> Iterator[FieldError]:
 
 
 def check_price(price: str, path: FieldPath) -> Iterator[FieldError]:
-    """An amount per hour. Machines and groups have one too."""
+    """Requires an amount per hour. Machines and groups have a price too."""
     if not _PRICE.fullmatch(price):
         yield path.invalid("must be an amount per hour as in 0.5 or 12.25", price)
 

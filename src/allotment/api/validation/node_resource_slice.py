@@ -1,7 +1,7 @@
 """NodeResourceSlice (v1alpha2): the tree of instances that a driver offers on a node.
 
-The early design states few rules: exactly one value per attribute, names that can be joined by ``/``, a reserved
-suffix, one known model. It states no limits; ours keep a hostile tree from costing more than a few milliseconds.
+KEP-4381's early design states few rules: exactly one value per attribute, names that can be joined by ``/``, a reserved
+suffix, one known model. It states no limits; ours bound the cost of a hostile tree to a few milliseconds.
 """
 
 from collections.abc import Iterator
@@ -24,10 +24,10 @@ from allotment.api.validation.lists import each_once, named, repeated
 from allotment.api.validation.metadata import check_metadata
 
 DEPTH: Final = 8
-"""Most levels of instances, the outermost counted."""
+"""The most levels of instances, including the outermost."""
 
 INSTANCES: Final = 4096
-"""Most instances and partition groups in a slice."""
+"""The most instances and partition groups in a slice."""
 
 ATTRIBUTE_GROUPS: Final = 128
 ATTRIBUTES: Final = 64
@@ -63,7 +63,7 @@ def _check(slice_: NodeResourceSlice) -> Iterator[FieldError]:
 def check_resources(
     driver: str, resources: PartitionableResources | None, path: FieldPath
 ) -> Iterator[FieldError]:
-    """What a driver offers, on a node that exists or one that does not yet."""
+    """Checks what a driver offers on a node, whether the node exists or is only planned."""
     yield from named(driver, path.child("driverName"), driver_problem)
     if resources is None:
         yield path.required(

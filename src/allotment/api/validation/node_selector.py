@@ -1,4 +1,4 @@
-"""Node selectors: terms of tests on labels, or on the name of the node."""
+"""Node selectors: terms that test labels, or the name of the node."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -15,7 +15,7 @@ _OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 def check_node_selector(
     selector: NodeSelector, path: FieldPath, *, one_term: bool = False
 ) -> Iterator[FieldError]:
-    """Sound terms, at least one; exactly one where selectors of several devices are merged."""
+    """Requires valid terms: at least one, or exactly one where selectors of several devices are merged."""
     terms = path.child("nodeSelectorTerms")
     count = len(selector.node_selector_terms)
     if not count:

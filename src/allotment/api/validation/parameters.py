@@ -1,4 +1,4 @@
-"""ResourceClass, ResourceClassParameters and ResourceClaimParameters (v1alpha2): who serves claims, and with what."""
+"""ResourceClass, ResourceClassParameters and ResourceClaimParameters (v1alpha2)."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -24,7 +24,7 @@ from allotment.api.validation.node_selector import check_node_selector
 FILTERS: Final = 32
 REQUESTS: Final = 32
 REQUIRED: Final = 32
-"""Most instances that one request asks for; a whole claim cannot get more than 32 either."""
+"""The most instances in one request; a whole claim cannot get more than 32 either."""
 
 VENDOR_DEPTH: Final = 32
 
@@ -81,8 +81,10 @@ def validate_claim_parameters(
 
 
 def _check_vendor(value: object) -> Iterator[FieldError]:
-    """A JSON object that only the driver understands. It is copied into every claim's status, so it is bounded as v1's
-    opaque parameters are, and in depth."""
+    """Requires a JSON object that only the driver understands.
+
+    Every claim's status gets a copy, so its size is bounded like v1's opaque parameters, and so is its depth.
+    """
     path = FieldPath("vendorParameters")
     if value is None:
         return
@@ -93,7 +95,7 @@ def _check_vendor(value: object) -> Iterator[FieldError]:
 
 
 def _is_deeper(value: object, most: int) -> bool:
-    """Whether lists and objects are in each other more often than that."""
+    """Whether lists and objects nest deeper than ``most`` levels."""
     level = [value]
     for _ in range(most):
         level = [
@@ -108,7 +110,7 @@ def _is_deeper(value: object, most: int) -> bool:
 def check_parameters_reference(
     reference: ResourceClaimParametersReference | ResourceClassParametersReference | None, path: FieldPath
 ) -> Iterator[FieldError]:
-    """A kind and a name; group and namespace if given."""
+    """Checks the kind and the name, and group and namespace if they are given."""
     if reference is None:
         return
     if not reference.kind:
@@ -139,5 +141,5 @@ def _check_request(
     yield from each(required, at, REQUIRED, check_required)
     names = [
         wanted.name or index for index, wanted in enumerate(required)
-    ]  # those without a name never clash
+    ]  # entries without a name never clash
     yield from repeated(names, at)

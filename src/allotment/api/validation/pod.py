@@ -1,7 +1,7 @@
-"""Pods and pod templates, as plain JSON: what Kubernetes' API server refuses, as far as scheduling and devices go.
+"""Pods and pod templates, as plain JSON: the rules of Kubernetes' API server that concern scheduling and devices.
 
-The finer rules of volumes, probes and security contexts belong to the kubelet's world and are not checked: what is
-wrong with them cannot mislead a scheduler. An update may change little; :func:`validate_pod_update` says what.
+The finer rules for volumes, probes and security contexts concern the kubelet and are not checked: mistakes there cannot
+mislead a scheduler. An update may change little; see :func:`validate_pod_update`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,7 +40,7 @@ _OPERATORS: Final = ("Equal", "Exists", "Gt", "Lt")
 
 
 def validate_pod(pod: Plain) -> list[FieldError]:
-    """Everything that is wrong with a new pod, metadata aside. The pod has its defaults."""
+    """Everything that is wrong with a new pod, except its metadata. Defaults must be filled in."""
     return list(_spec_errors(pod.get("spec") or {}))
 
 
@@ -50,12 +50,12 @@ def _spec_errors(spec: Plain) -> tuple[FieldError, ...]:
 
 
 def validate_pod_update(pod: Plain, old: Plain) -> list[FieldError]:
-    """Everything that is wrong with a changed pod, the changes that pods do not allow included."""
+    """Everything that is wrong with a changed pod, including forbidden changes."""
     return [*validate_pod(pod), *_check_changes(pod["spec"], old["spec"])]
 
 
 def check_pod_spec(spec: Plain, path: FieldPath) -> Iterator[FieldError]:
-    """The spec of a pod or of a template."""
+    """Checks the spec of a pod or of a template."""
     volumes = spec.get("volumes") or ()
     yield from _check_volumes(volumes, path.child("volumes"))
     claims = spec.get("resourceClaims") or ()
@@ -217,7 +217,7 @@ def _check_spreading(constraints: Sequence[Plain], path: FieldPath) -> Iterator[
 
 
 def check_tolerations(tolerations: Sequence[Plain], path: FieldPath) -> Iterator[FieldError]:
-    """Tolerations of taints on nodes."""
+    """Checks tolerations of node taints."""
     for index, toleration in enumerate(tolerations):
         here = path.index(index)
         key, operator = toleration.get("key") or "", toleration.get("operator") or ""
@@ -262,7 +262,7 @@ def _check_changes(spec: Plain, old: Plain) -> Iterator[FieldError]:
     if spec == old:
         return
     after, before = _fixed(spec), _fixed(old)
-    if known:  # a pod that waits may still be directed to nodes
+    if known:  # a gated pod may still get narrower node constraints
         yield from _check_direction(after, before)
     if old.get("terminationGracePeriodSeconds", 0) < 0 and spec.get("terminationGracePeriodSeconds") == 1:
         after["terminationGracePeriodSeconds"] = old["terminationGracePeriodSeconds"]
@@ -295,7 +295,7 @@ def _check_added_tolerations(tolerations: Sequence[Plain], before: Sequence[Plai
 
 
 def _fixed(spec: Plain) -> dict[str, Any]:
-    """The spec without what updates may change, which is checked apart."""
+    """The spec without the fields that updates may change, which are checked separately."""
     loose = ("activeDeadlineSeconds", "tolerations", "schedulingGates")
     fixed = {name: value for name, value in spec.items() if name not in loose and value not in (None, [], "")}
     for name in ("containers", "initContainers"):
@@ -305,7 +305,7 @@ def _fixed(spec: Plain) -> dict[str, Any]:
 
 
 def _check_direction(after: dict[str, Any], before: dict[str, Any]) -> Iterator[FieldError]:
-    """Of gated pods: nodes may be narrowed down. What was checked here is taken out of both."""
+    """Allows gated pods to narrow down their nodes. Removes the fields checked here from both specs."""
     labels, old_labels = after.pop("nodeSelector", {}), before.pop("nodeSelector", {})
     if any(labels.get(key) != value for key, value in old_labels.items()):
         yield _SPEC.child("nodeSelector").invalid(
@@ -341,7 +341,7 @@ def _check_narrowed(nodes: Plain, old: Plain) -> Iterator[FieldError]:
 
 
 def check_ephemeral_change(pod: Plain, old: Plain) -> Iterator[FieldError]:
-    """Containers for debugging may be added, never changed or taken away."""
+    """Allows new ephemeral containers, but no changed or removed ones."""
     path = _SPEC.child("ephemeralContainers")
     now = {each.get("name"): each for each in pod["spec"].get("ephemeralContainers") or ()}
     for container in old["spec"].get("ephemeralContainers") or ():

@@ -1,6 +1,6 @@
-"""Pod groups and workloads (scheduling.k8s.io), as plain JSON: the gangs of pods and the plans that gangs are made of.
+"""Pod groups and workloads (scheduling.k8s.io), as plain JSON: gangs of pods, and the templates for gangs.
 
-A group's policy is one of basic and gang. After creation only a gang's size may change.
+A group's policy is either basic or gang. After creation only a gang's size may change.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ _SPEC: Final = FieldPath("spec")
 
 
 def validate_pod_group(group: Plain) -> list[FieldError]:
-    """Everything that is wrong with a pod group, metadata and status aside."""
+    """Everything that is wrong with a pod group, except metadata and status."""
     return list(_check_group(group["spec"], _SPEC)) + list(_check_reference(group["spec"]))
 
 
@@ -33,12 +33,12 @@ def validate_pod_group_update(group: Plain, old: Plain) -> list[FieldError]:
 
 
 def validate_workload(workload: Plain) -> list[FieldError]:
-    """Everything that is wrong with a workload, metadata aside."""
+    """Everything that is wrong with a workload, except metadata."""
     return list(_check_workload(workload["spec"]))
 
 
 def validate_workload_update(workload: Plain, old: Plain) -> list[FieldError]:
-    """Everything that is wrong with a changed workload: as its groups, its templates change their gang's size only."""
+    """Everything that is wrong with a changed workload. As in groups, only the gang sizes of templates may change."""
     spec, before = workload["spec"], old["spec"]
     errors = validate_workload(workload)
     if before.get("controllerRef") and spec.get("controllerRef") != before["controllerRef"]:
@@ -47,7 +47,7 @@ def validate_workload_update(workload: Plain, old: Plain) -> list[FieldError]:
 
 
 def _check_group(spec: Plain, path: FieldPath) -> Iterator[FieldError]:
-    """What groups and templates of groups have alike."""
+    """Checks the fields that groups and group templates share."""
     policy = spec.get("schedulingPolicy") or {}
     yield from _one(policy, ("basic", "gang"), path.child("schedulingPolicy"))
     gang = policy.get("gang")
@@ -64,7 +64,7 @@ def _check_group(spec: Plain, path: FieldPath) -> Iterator[FieldError]:
 
 
 def _check_shared(spec: Plain, path: FieldPath) -> Iterator[FieldError]:
-    """What groups and groups of groups have alike."""
+    """Checks the fields that groups and composite groups share."""
     topology = (spec.get("schedulingConstraints") or {}).get("topology") or ()
     here = path.child("schedulingConstraints", "topology")
     if len(topology) > TOPOLOGIES:
@@ -120,7 +120,7 @@ def _check_workload(spec: Plain) -> Iterator[FieldError]:
 
 
 def _check_templates(owner: Plain, path: FieldPath, names: set[str], depth: int) -> Iterator[FieldError]:
-    """Templates, and templates of groups of groups below them. ``names`` are unique over the whole workload."""
+    """Checks templates and the templates nested in them. ``names`` must be unique in the whole workload."""
     for list_name in ("podGroupTemplates", "compositePodGroupTemplates"):
         templates, here = owner.get(list_name) or (), path.child(list_name)
         if len(templates) > TEMPLATES:
@@ -167,7 +167,7 @@ def _priorities(owner: Plain, depth: int = 1) -> Iterator[tuple[Any, Any]]:
 
 
 def _check_unchanged(spec: Plain, old: Plain, path: FieldPath) -> Iterator[FieldError]:
-    """That nothing but the size of a gang differs."""
+    """Requires that nothing but the size of a gang differs."""
     for name in sorted(spec.keys() | old.keys()):
         if name in ("podGroupTemplates", "compositePodGroupTemplates"):
             continue

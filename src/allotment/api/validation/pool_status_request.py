@@ -1,6 +1,6 @@
-"""ResourcePoolStatusRequest: a question about a driver's pools and its one answer, by the rules of Kubernetes 1.37.
+"""ResourcePoolStatusRequest: a question about a driver's pools and its answer, by the rules of Kubernetes 1.37.
 
-But for one: there a pool's generation must not be 0, though drivers may publish pools of that generation.
+We leave out one of its rules: that a pool's generation must not be 0, though drivers may publish that generation.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ from allotment.api.validation.naming import check_fully_qualified_name, formed
 from allotment.api.validation.resource_pool import at_least
 
 POOLS: Final = 1000
-"""In an answer, and the highest limit that can be asked for."""
+"""The most pools in an answer, and the highest limit that a request can set."""
 CONDITIONS: Final = 10
 SUMMARY_ENTRIES: Final = 32
 ERROR_LENGTH: Final = 256
@@ -40,7 +40,7 @@ def validate_pool_status_request(request: ResourcePoolStatusRequest) -> list[Fie
 def validate_pool_status_answer(
     new: ResourcePoolStatusRequestStatus | None, old: ResourcePoolStatusRequestStatus | None
 ) -> list[FieldError]:
-    """Everything that is wrong with an answer: there is one."""
+    """Everything that is wrong with an answer, which must be present."""
     if old is not None:
         return [_STATUS.invalid("field is immutable")] if new != old else []
     return list(_check_answer(new)) if new is not None else []
@@ -60,7 +60,7 @@ def _check_question(request: ResourcePoolStatusRequest) -> Iterator[FieldError]:
 
 
 def _check_driver(driver: str, path: FieldPath) -> Iterator[FieldError]:
-    """As long as any subdomain: the bound that slices have on drivers is not asked of requests."""
+    """Allows the length of any subdomain: the shorter bound for drivers in slices does not apply to requests."""
     if driver:
         yield from formed(driver.lower(), path, dns_subdomain_problem)
     else:
@@ -68,7 +68,7 @@ def _check_driver(driver: str, path: FieldPath) -> Iterator[FieldError]:
 
 
 def _check_pool(name: str, path: FieldPath) -> Iterator[FieldError]:
-    """An empty name is a wrong one, not an absent one."""
+    """Treats an empty name as wrong, not as absent."""
     if byte_length(name) > SUBDOMAIN_LENGTH:
         yield path.too_long(SUBDOMAIN_LENGTH)
     for part in name.split("/"):
@@ -138,7 +138,7 @@ def _check_capacity(status: ShareableCapacityStatus, path: FieldPath) -> Iterato
 
 
 def _check_count(value: int | None, path: FieldPath) -> Iterator[FieldError]:
-    """A number that must be there."""
+    """Requires a number, which must not be negative."""
     if value is None:
         yield path.required()
     yield from at_least(0, value, path)

@@ -14,11 +14,11 @@ MIN_VALUES: Final = 50
 COMPARISONS: Final = ("Gt", "Lt", "Gte", "Lte")
 OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist", *COMPARISONS)
 
-_DIGITS: Final = 18  # a number of so many fits in an int64
+_DIGITS: Final = 18  # a number with this many digits fits in an int64
 
 
 def check_requirements(requirements: Sequence[Requirement], path: FieldPath) -> Iterator[FieldError]:
-    """At most a hundred. Several of one label are fine: all must hold."""
+    """Allows at most a hundred requirements. Several for one label are fine: all must hold."""
     return each(requirements, path, REQUIREMENTS, _check_requirement)
 
 

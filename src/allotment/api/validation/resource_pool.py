@@ -1,4 +1,4 @@
-"""ResourcePool: counts that add up, written by a controller alone."""
+"""ResourcePool: counts that must add up. Only a controller writes them."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -13,14 +13,14 @@ from allotment.api.validation.naming import check_driver, check_pool, formed
 
 VALIDATION_ERRORS: Final = 10
 ERROR_LENGTH: Final = 1024
-"""Enough for a device and the names of two slices, at their longest."""
+"""Long enough for the longest names of a device and two slices."""
 
 _SPEC: Final = FieldPath("spec")
 _STATUS: Final = FieldPath("status")
 
 
 def validate_resource_pool(pool: ResourcePool) -> list[FieldError]:
-    """Everything that is wrong with a new pool, its status aside."""
+    """Everything that is wrong with a new pool, except its status."""
     spec = pool.spec
     errors = [
         *check_metadata(pool.metadata, namespaced=False),
@@ -84,6 +84,6 @@ def _check_error(text: str, path: FieldPath) -> Iterator[FieldError]:
 
 
 def at_least(least: int, value: int | None, path: FieldPath) -> Iterator[FieldError]:
-    """That a number, if there is one, is not smaller."""
+    """Requires that a number, if present, is not smaller than the least."""
     if value is not None and value < least:
         yield path.invalid(f"must be at least {least}", value)

@@ -1,4 +1,4 @@
-"""ResourceClaim in its v1alpha2 form: a class, a reference to parameters, and what the scheduler made of them."""
+"""ResourceClaim in its v1alpha2 form: a class, a reference to parameters, and the scheduler's result."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -37,7 +37,7 @@ def validate_semantic_claim(claim: ResourceClaim) -> list[FieldError]:
 
 
 def validate_semantic_claim_update(new: ResourceClaim, old: ResourceClaim) -> list[FieldError]:
-    """The spec stays as it is."""
+    """Requires an unchanged spec."""
     errors = list(check_metadata(new.metadata, namespaced=True))
     if new.spec != old.spec:
         errors.append(_SPEC.invalid("must not change: create a new claim instead"))
@@ -56,7 +56,7 @@ def validate_semantic_template(template: ResourceClaimTemplate) -> list[FieldErr
 def validate_semantic_claim_status(
     claim: ResourceClaim, old: ResourceClaim | None = None
 ) -> list[FieldError]:
-    """Everything that is wrong with the status; with ``old``, also an allocation that was edited."""
+    """Everything that is wrong with the status; with ``old``, including an edited allocation."""
     errors = list(_check_status(claim))
     before = old.status.allocation if old else None
     if before is not None and claim.status.allocation not in (None, before):

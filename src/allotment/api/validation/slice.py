@@ -1,4 +1,4 @@
-"""ResourceSlice: part of a driver's pool, with devices or with the counters that they share."""
+"""ResourceSlice: part of a driver's pool, with devices or with counters that they share."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -36,7 +36,7 @@ COUNTER_SETS: Final = 8
 SKIPPABLE: Final = ("NodePrepareResources", "NodeUnprepareResources", "*")
 
 NEW: Final[Mapping[str, Device]] = {}
-"""The devices of a slice that was not there before."""
+"""The previous devices of a new slice: none."""
 
 _SPEC: Final = FieldPath("spec")
 
@@ -47,7 +47,7 @@ def validate_slice(slice_: ResourceSlice) -> list[FieldError]:
 
 
 def validate_slice_update(new: ResourceSlice, old: ResourceSlice) -> list[FieldError]:
-    """Everything that is wrong with a changed slice; its driver, pool and node stay."""
+    """Everything that is wrong with a changed slice. Its driver, pool and node must not change."""
     unchanged = (
         ("driver", new.spec.driver, old.spec.driver),
         ("pool.name", new.spec.pool.name, old.spec.pool.name),
@@ -138,7 +138,7 @@ def _is_advanced(device: Device) -> bool:
 
 
 def check_counter_set(counter_set: CounterSet, path: FieldPath) -> Iterator[FieldError]:
-    """A name and counters. Templates of slices have them too."""
+    """Requires a name and counters. Slice templates have counter sets too."""
     yield from named(counter_set.name, path.child("name"), dns_label_problem)
     if not counter_set.counters:
         yield path.child("counters").required("is required: name at least one counter")
@@ -146,9 +146,9 @@ def check_counter_set(counter_set: CounterSet, path: FieldPath) -> Iterator[Fiel
 
 
 def _check_partition_type(spec: ResourceSliceSpec) -> Iterator[FieldError]:
-    """Each device that consumes counters has the attribute, as a string.
+    """Requires the attribute, as a string, on each device that consumes counters.
 
-    That devices of one type consume the same is not checked, as in Kubernetes.
+    As in Kubernetes, devices of one type may consume different amounts: that is not checked.
     """
     name = spec.partition_type_attribute
     if name is None:
@@ -175,7 +175,7 @@ def _check_partition_type(spec: ResourceSliceSpec) -> Iterator[FieldError]:
 
 
 def check_skipped_operations(operations: tuple[str, ...], path: FieldPath) -> Iterator[FieldError]:
-    """Known operations, each once; what is not prepared is not unprepared. Allocation results carry them too."""
+    """Allows known operations, each once. Who skips preparing must skip unpreparing. Allocation results have them too."""
     for index, operation in enumerate(operations):
         if operation not in SKIPPABLE:
             yield path.index(index).not_supported(operation, SKIPPABLE)

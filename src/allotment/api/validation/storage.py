@@ -1,6 +1,6 @@
-"""Kubernetes' rules for volumes, claims and what provides them, as far as binding, scheduling and people rely on them.
+"""Kubernetes' rules for volumes, claims and their providers, as far as binding, scheduling and people rely on them.
 
-What a volume's source has to look like is its driver's concern and not checked, but that it has exactly one.
+A volume must have exactly one source; the form of the source is its driver's concern and not checked.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def validate_claim(claim: Obj) -> Iterator[FieldError]:
 
 
 def validate_claim_update(claim: Obj, old: Obj) -> Iterator[FieldError]:
-    """A claim may get its volume, once, and more storage."""
+    """Allows a claim to get its volume, once, and to request more storage."""
     now, before = dict(claim.get("spec") or {}), dict(old.get("spec") or {})
     if not before.get("volumeName"):
         now.pop("volumeName", None)

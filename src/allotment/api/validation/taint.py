@@ -14,7 +14,7 @@ EFFECTS: Final = ("None", "NoSchedule", "NoExecute")
 
 
 def check_taint(taint: DeviceTaint, path: FieldPath) -> Iterator[FieldError]:
-    """A key, an effect and perhaps a value."""
+    """Requires a key and an effect; a value is optional."""
     yield from formed(taint.key, path.child("key"), label_key_problem)
     if problem := label_value_problem(taint.value or ""):
         yield path.child("value").invalid(problem, taint.value)
@@ -25,7 +25,7 @@ def check_taint(taint: DeviceTaint, path: FieldPath) -> Iterator[FieldError]:
 
 
 def check_tolerations(tolerations: tuple[DeviceToleration, ...], path: FieldPath) -> Iterator[FieldError]:
-    """Any number of them. An absent operator is Equal."""
+    """Checks tolerations, of any number. An absent operator means Equal."""
     return each(tolerations, path, None, _check_toleration)
 
 

@@ -1,4 +1,4 @@
-"""DeviceTaintRule: a taint for devices by driver, pool and name."""
+"""DeviceTaintRule: a taint for devices that it selects by driver, pool and name."""
 
 from collections.abc import Iterator
 from typing import Final

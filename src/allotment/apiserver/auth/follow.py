@@ -19,7 +19,3 @@ class Follows(Protocol):
 class Heads(Protocol):
     def head(self, key: Key) -> Record | None:
         """The newest state of an object, writes on their way to disk included."""
-
-
-class FollowsHeads(Follows, Heads, Protocol):
-    """Both, as the store is."""

@@ -2,10 +2,10 @@
 
 Three steps, each remembered until the next change of any role or binding:
 
-1. who and where: the rules that bindings give this user and these groups in this namespace, with the binding each
+1. who and where: the roles that bindings give this user and these groups in this namespace, with the binding each
    comes from (cluster-wide bindings first, then the namespace's, each by name, so that reasons do not vary);
-2. what: of those, the rules that hold for this verb, group and resource, folded into "any name, by that binding" and
-   "these names, by those bindings";
+2. what: of their rules, those that hold for this verb, group and resource (``role_rules.py``), folded into "any name, by
+   that binding" and "these names, by those bindings";
 3. the name: one look-up.
 
 What is remembered is bounded: it is thrown away whole when it grows over a limit, and step 2 is never keyed by what a
@@ -17,12 +17,13 @@ itself; those may aggregate in turn. A binding of a role that does not exist gra
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from allotment.apiserver.auth.follow import Follows
 from allotment.apiserver.auth.identity import AccessDecision, Attributes, Identity
+from allotment.apiserver.auth.role_rules import Question, RoleRules
 from allotment.apiserver.auth.rule import Rule
 from allotment.apiserver.auth.selector import selects
 from allotment.apiserver.store.record import Key, Obj, Record
@@ -57,7 +58,7 @@ class _Binding:
 
 @dataclass(slots=True)
 class _ClusterRole:
-    rules: tuple[Rule, ...]
+    rules: RoleRules
     labels: Mapping[str, str]
     selectors: tuple[Mapping[str, Any], ...]  # of the aggregation rule
 
@@ -74,20 +75,24 @@ class _Answer:
 class _Grants:
     """All that one subject may do in one namespace, and the answers worked out so far."""
 
-    rules: tuple[Granted, ...]
+    roles: tuple[tuple[RoleRules, str], ...]  # with the words for where each comes from
     refusal: AccessDecision
-    answers: dict[tuple[str, str, str, str], _Answer] = field(default_factory=dict)
+    answers: dict[Question, _Answer] = field(default_factory=dict)
+
+    @property
+    def rules(self) -> Iterator[Granted]:
+        return (Granted(rule, source) for role, source in self.roles for rule in role.rules)
 
 
 class Rbac:
     """The authorizer over the stored roles and bindings. It grants or has no opinion; it never denies."""
 
     def __init__(self, store: Follows) -> None:
-        self._roles: dict[Key, tuple[Rule, ...]] = {}
+        self._roles: dict[Key, RoleRules] = {}
         self._cluster_roles: dict[str, _ClusterRole] = {}
         self._bindings: dict[_Subject, dict[Key, _Binding]] = {}
         self._grants: dict[tuple[str, tuple[str, ...], str], _Grants] = {}
-        self._aggregated: dict[str, tuple[Rule, ...]] = {}
+        self._aggregated: dict[str, RoleRules] = {}
         store.follow(ROLES, self._role_changed)
         store.follow(CLUSTER_ROLES, self._cluster_role_changed)
         store.follow(ROLE_BINDINGS, self._binding_changed)
@@ -108,12 +113,19 @@ class Rbac:
             answer = grants.answers[question] = _answer(grants, question)
         return answer.names.get(attributes.name, answer.any)
 
-    def rules_for(self, identity: Identity, namespace: str) -> Sequence[Granted]:
-        """Every rule that someone has in a namespace, the cluster-wide ones included; "" for those alone."""
+    def rules_for(self, identity: Identity, namespace: str) -> Iterator[Granted]:
+        """Every rule that someone has in a namespace, the cluster-wide ones included; "" for those alone. They may be very many."""
         return self._grants_of(identity, namespace).rules
+
+    def count_of_rules(self, identity: Identity, namespace: str) -> int:
+        return sum(len(role.rules) for role, _ in self._grants_of(identity, namespace).roles)
 
     def role_rules(self, kind: str, name: str, namespace: str) -> tuple[Rule, ...] | None:
         """What a role grants whoever is bound to it; None if there is no such role."""
+        role = self._role(kind, name, namespace)
+        return role.rules if role is not None else None
+
+    def _role(self, kind: str, name: str, namespace: str) -> RoleRules | None:
         if kind == "Role":
             return self._roles.get(Key(ROLES, namespace, name))
         return (
@@ -136,19 +148,19 @@ class Rbac:
             for key, binding in self._bindings.get(subject, {}).items():
                 if not key.namespace or key.namespace == namespace:
                     found.setdefault(key, binding)
-        granted: list[Granted] = []
+        granted: list[tuple[RoleRules, str]] = []
         missing: dict[str, None] = {}
         for key in sorted(found, key=lambda key: (key.namespace, key.name)):
             role = found[key].role
             kind = "Role" if role.resource == ROLES else "ClusterRole"
-            rules = self.role_rules(kind, role.name, role.namespace)
+            rules = self._role(kind, role.name, role.namespace)
             if rules is None:
                 missing[f'{kind.lower()}.{GROUP} "{role.name}" not found'] = None
             else:
-                granted.extend(Granted(rule, found[key].source) for rule in rules)
+                granted.append((rules, found[key].source))
         return _Grants(tuple(granted), _refusal(list(missing)))
 
-    def _cluster_role_rules(self, name: str) -> tuple[Rule, ...]:
+    def _cluster_role_rules(self, name: str) -> RoleRules:
         """The rules of a cluster role, aggregated ones once each, in the order of the roles' names."""
         role = self._cluster_roles[name]
         if not role.selectors:
@@ -156,9 +168,9 @@ class Rbac:
         known = self._aggregated.get(name)
         if known is None:
             rules = dict.fromkeys(
-                rule for part in sorted(self._parts(name)) for rule in self._cluster_roles[part].rules
+                rule for part in sorted(self._parts(name)) for rule in self._cluster_roles[part].rules.rules
             )
-            known = self._aggregated[name] = tuple(rules)
+            known = self._aggregated[name] = RoleRules(tuple(rules))
         return known
 
     def _parts(self, name: str) -> set[str]:
@@ -178,19 +190,16 @@ class Rbac:
 
     # --- following the store
 
-    def _forget(self) -> None:
-        self._grants.clear()
-        self._aggregated.clear()
-
     def _role_changed(self, previous: Record | None, current: Record | None) -> None:
-        self._forget()
+        self._grants.clear()
         if current is not None:
             self._roles[current.key] = _rules(current.load())
         elif previous is not None:
             self._roles.pop(previous.key, None)
 
     def _cluster_role_changed(self, previous: Record | None, current: Record | None) -> None:
-        self._forget()
+        self._grants.clear()
+        self._aggregated.clear()
         if current is not None:
             role = current.load()
             selectors = (role.get("aggregationRule") or {}).get("clusterRoleSelectors") or ()
@@ -201,7 +210,7 @@ class Rbac:
             self._cluster_roles.pop(previous.key.name, None)
 
     def _binding_changed(self, previous: Record | None, current: Record | None) -> None:
-        self._forget()
+        self._grants.clear()
         if previous is not None:
             for subject, _ in _bound(previous):
                 held = self._bindings.get(subject, {})
@@ -213,17 +222,22 @@ class Rbac:
                 self._bindings.setdefault(subject, {}).setdefault(current.key, binding)
 
 
-def _answer(grants: _Grants, question: tuple[str, str, str, str]) -> _Answer:
+def _answer(grants: _Grants, question: Question) -> _Answer:
     answer = _Answer(grants.refusal)
-    for rule, source in grants.rules:
-        if not rule.holds_for_resource(*question):
+    asked: set[int] = set()  # a role that is bound once more grants no more
+    for role, source in grants.roles:
+        if id(role) in asked:
+            continue
+        asked.add(id(role))
+        granting = role.granting(question)
+        if not (granting.any or granting.names):
             continue
         decision = AccessDecision(True, f"RBAC: allowed by {source}")
-        if not rule.names:
+        for name in granting.names:
+            answer.names.setdefault(name, decision)
+        if granting.any:
             answer.any = decision
             break
-        for name in rule.names:
-            answer.names.setdefault(name, decision)
     return answer
 
 
@@ -240,8 +254,10 @@ def _refusal(missing: list[str]) -> AccessDecision:
     return AccessDecision(False, "RBAC: " + (missing[0] if len(missing) == 1 else f"[{', '.join(missing)}]"))
 
 
-def _rules(role: Obj) -> tuple[Rule, ...]:
-    return tuple(Rule.from_json(rule) for rule in role.get("rules") or () if isinstance(rule, dict))
+def _rules(role: Obj) -> RoleRules:
+    return RoleRules(
+        tuple(Rule.from_json(rule) for rule in role.get("rules") or () if isinstance(rule, dict))
+    )
 
 
 def _bound(record: Record) -> Iterator[tuple[_Subject, _Binding]]:

@@ -1,8 +1,8 @@
 """The roles and bindings that every server has from the start, as a table.
 
-A line is ``verbs: groups: resources [: names]``, or ``verbs: paths`` for what is no resource; ``core`` is the empty
-group. The names and rights of ``system:`` roles and of admin, edit and view are Kubernetes'. Ours follow: what this
-server adds to view and edit (pod groups, workloads, semantic claim parameters), and a role for each component of Allotment.
+``api.rights`` explains the lines. The names and rights of ``system:`` roles and of admin, edit and view are Kubernetes'.
+Ours follow: what this server adds to view and edit (pod groups, workloads, semantic claim parameters), and a role for each
+component of Allotment. What the components may do is stated beside their code; ``component_rights`` has it from there.
 
 What differs, and why: service accounts of kube-controller-manager's controllers are not listed one by one. It runs with
 one credential against this server unless told otherwise, so ``system:kube-controller-manager`` holds what the
@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from allotment.api.rights import READ, grant
+from allotment.apiserver.auth import component_rights, users
 from allotment.apiserver.auth.rule import Rule
 
-READ = "get,list,watch"
 WRITE = "create,delete,deletecollection,patch,update"
 ALL = f"{READ},{WRITE}"
 CHANGE = "patch,update"
@@ -51,6 +52,8 @@ class DefaultBinding:
     name: str = ""  # default: the role's
 
 
+NODE_LEASES, NODE_LEASES_IN = "allotment:node-leases", "kube-node-lease"
+"""The role of whoever keeps simulated nodes alive, and its namespace."""
 _LIVE = "/healthz,/livez,/readyz"
 
 _PEOPLE = (
@@ -247,116 +250,15 @@ _PROGRAMS = (
     ),
 )
 
-_STORAGE = (
-    f"{READ}: core: persistentvolumeclaims,persistentvolumes",
-    f"{READ}: storage.k8s.io: csidrivers,csinodes,csistoragecapacities,storageclasses,volumeattachments",
-)
 _DEVICES = (
     "deviceclasses,devicetaintrules,resourceslices,noderesourceslices,resourceclasses,resourceclassparameters"
 )
 _COMPONENTS = (
-    DefaultRole(
-        "allotment:scheduler",
-        (
-            *_SCHEDULER,
-            "create,get,list,update,watch: coordination.k8s.io: leases: allotment-scheduler",
-            f"{READ}: {_RESOURCE},{_OWN}: {_DEVICES},resourceclaimparameters,resourceclaimtemplates",
-            f"{READ}: {_SCHEDULING}: priorityclasses",
-            # Volcano's groups and queues, once they are served
-            f"{READ}: apiextensions.k8s.io: customresourcedefinitions",
-            f"{READ}: {_VOLCANO}: podgroups,queues",
-            # (whose own definition of its groups has no separate status)
-            f"{CHANGE}: {_VOLCANO}: podgroups,podgroups/status,queues/status",
-            "create: core: pods/eviction",
-        ),
-    ),
-    DefaultRole(
-        "allotment:controllers",
-        (
-            _EVENTS,
-            "create: coordination.k8s.io: leases",
-            "get,update: coordination.k8s.io: leases: allotment-controllers",
-            "patch: coordination.k8s.io: leases: allotment-pools",
-            f"{READ}: core: namespaces,nodes,pods,resourcequotas",
-            "delete: core: pods",
-            f"{CHANGE}: core: pods/status",
-            "create: core: pods/eviction",
-            "update: core: pods/finalizers",
-            f"{READ}: {_RESOURCE},{_OWN}: {_DEVICES},resourceclaimparameters,resourceclaimtemplates",
-            f"create,delete,{CHANGE}: {_RESOURCE},{_OWN}: resourceclaimparameters,resourceclassparameters",
-            f"{READ}: apiextensions.k8s.io: customresourcedefinitions",
-            f"create,delete,{CHANGE},{READ}: {_RESOURCE}: resourceclaims",
-            f"{CHANGE}: {_RESOURCE}: resourceclaims/binding,resourceclaims/status,devicetaintrules/status",
-            f"{ALL}: {_RESOURCE},{_OWN}: resourcepools",
-            f"{CHANGE}: {_RESOURCE},{_OWN}: resourcepools/status",
-            f"delete,{READ}: {_RESOURCE}: resourcepoolstatusrequests",
-            f"{CHANGE}: {_RESOURCE}: resourcepoolstatusrequests/status",
-            f"{CHANGE},{READ}: {_SCHEDULING}: podgroups,podgroups/status",
-            f"update: {_SCHEDULING}: podgroups/finalizers",
-            # in `allot up` the scheduler reads through the controllers' informers
-            f"{READ}: {_VOLCANO}: podgroups,queues",
-            # volumes, which are bound here, and simulated ones made
-            *_STORAGE,
-            f"create,delete,{CHANGE}: core: persistentvolumes",
-            f"create,{CHANGE}: core: persistentvolumeclaims",
-            f"{CHANGE}: core: persistentvolumeclaims/status,persistentvolumes/status",
-            # nodes that fall silent, and simulated ones
-            f"{READ}: coordination.k8s.io: leases",
-            "patch: core: nodes,nodes/status",
-            f"arbitrary-node:patch: {_RESOURCE}: resourceclaims/driver",
-            # workloads
-            f"create,{CHANGE}: core: pods",
-            f"{READ}: apps: daemonsets,deployments,replicasets",
-            f"create,delete,{CHANGE}: apps: replicasets",
-            f"{CHANGE}: apps: deployments/finalizers,deployments/status,replicasets/finalizers,replicasets/status",
-            f"delete,{READ}: batch: jobs",
-            f"{CHANGE}: batch: jobs/finalizers,jobs/status",
-            f"{READ}: policy: poddisruptionbudgets",
-            f"{CHANGE}: policy: poddisruptionbudgets/status",
-            # machines that may be launched, are, and go; simulated ones are nodes with slices of our own making
-            f"{READ}: {_KARPENTER}: nodeclaims,nodeoverlays,nodepools",
-            f"{CHANGE}: {_KARPENTER}: nodeclaims/status,nodeoverlays/status,nodepools/status",
-            "create,delete,patch: karpenter.sh: nodeclaims",
-            f"{READ}: {_OWN}: nodegroups",
-            f"{CHANGE}: {_OWN}: nodegroups/status",
-            "create,delete: core: nodes",
-            f"create: {_RESOURCE},{_OWN}: noderesourceslices,resourceslices",
-        ),
-    ),
-    DefaultRole(
-        "allotment:node-leases", ("patch: coordination.k8s.io: leases",), namespace="kube-node-lease"
-    ),
-    DefaultRole(
-        "allotment:autoscaler",
-        (
-            _EVENTS,
-            "create: coordination.k8s.io: leases",
-            "get,update: coordination.k8s.io: leases: allotment-autoscaler",
-            f"{READ}: core: namespaces,pods,resourcequotas",
-            "delete: core: pods",
-            "create: core: pods/eviction",
-            f"create,delete,{CHANGE},{READ}: core: nodes",
-            f"{CHANGE}: core: nodes/status",
-            f"{READ}: apps: daemonsets",
-            f"{READ}: policy: poddisruptionbudgets",
-            *_STORAGE,
-            f"{READ}: {_SCHEDULING}: podgroups,priorityclasses,workloads",
-            f"{READ}: {_RESOURCE},{_OWN}: {_DEVICES},resourceclaimparameters,resourceclaims,resourceclaimtemplates",
-            f"{ALL}: {_RESOURCE},{_OWN}: noderesourceslices,resourceslices",
-            f"{CHANGE},{READ}: {_KARPENTER}: nodeoverlays,nodeoverlays/status,nodepools,nodepools/status",
-            f"{ALL}: {_KARPENTER}: nodeclaims",
-            f"{CHANGE}: {_KARPENTER}: nodeclaims/status",
-            f"{CHANGE},{READ}: {_OWN}: nodegroups,nodegroups/status",
-        ),
-    ),
-    DefaultRole(  # what the dashboard counts; what it shows a person, it reads as that person
-        "allotment:dashboard",
-        (
-            f"{READ}: core: namespaces",
-            f"{READ}: {_RESOURCE},{_OWN}: resourcepools",
-            "get: coordination.k8s.io: leases: allotment-pools",
-        ),
-    ),
+    DefaultRole(users.SCHEDULER, component_rights.SCHEDULER),
+    DefaultRole(users.CONTROLLERS, component_rights.CONTROLLERS),
+    DefaultRole(NODE_LEASES, component_rights.NODE_LEASES, namespace=NODE_LEASES_IN),
+    DefaultRole(users.AUTOSCALER, component_rights.AUTOSCALER),
+    DefaultRole(users.DASHBOARD, component_rights.DASHBOARD),
     DefaultRole(  # counts only, no names of claims, so everybody may know what is left
         "allotment:pool-reader",
         (
@@ -366,7 +268,7 @@ _COMPONENTS = (
         ),
     ),
     DefaultRole(
-        "allotment:viewer",
+        users.VIEWER,
         (
             f"{READ}: core: nodes",
             f"{READ}: {_RESOURCE},{_OWN}: {_DEVICES},resourcepools,resourcepools/status",
@@ -390,7 +292,7 @@ BINDINGS = (
     DefaultBinding("system:monitoring", ("group:system:monitoring",)),
     DefaultBinding("system:service-account-issuer-discovery", ("group:system:serviceaccounts",)),
     DefaultBinding("system:kube-scheduler", ("user:system:kube-scheduler",)),
-    DefaultBinding("system:volume-scheduler", ("user:system:kube-scheduler", "user:allotment:scheduler")),
+    DefaultBinding("system:volume-scheduler", ("user:system:kube-scheduler",)),
     DefaultBinding("system:kube-controller-manager", ("user:system:kube-controller-manager",)),
     DefaultBinding("system:node", ()),  # as upstream: the node authorizer grants it, not a binding
     DefaultBinding(
@@ -407,18 +309,15 @@ BINDINGS = (
         )
         for program in ("kube-controller-manager", "kube-scheduler")
     ),
-    DefaultBinding("allotment:node-leases", ("user:allotment:controllers",), "kube-node-lease"),
+    DefaultBinding(NODE_LEASES, (f"user:{users.CONTROLLERS}",), NODE_LEASES_IN),
     *(
-        DefaultBinding(f"allotment:{component}", (f"user:allotment:{component}",))
-        for component in ("scheduler", "controllers", "autoscaler", "dashboard", "viewer")
+        DefaultBinding(user, (f"user:{user}",))
+        for user in (users.SCHEDULER, users.CONTROLLERS, users.AUTOSCALER, users.DASHBOARD, users.VIEWER)
     ),
 )
 
 
 def rule(line: str) -> Rule:
-    """A line of the table as a rule; see the top of this file."""
-    verbs, *rest = (tuple(column.split(",")) for column in line.split(": "))
-    if len(rest) == 1:
-        return Rule(verbs, paths=rest[0])
-    groups = tuple("" if group == "core" else group for group in rest[0])
-    return Rule(verbs, groups, rest[1], rest[2] if len(rest) > 2 else ())
+    """A line of the table as a rule; the role or the server's table says in which namespace it holds."""
+    found = grant(line)
+    return Rule(found.verbs, found.groups, found.resources, found.names, found.paths)

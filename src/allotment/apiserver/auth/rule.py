@@ -96,6 +96,9 @@ class Rule:
 
 MOST_COMPARED: Final = 100_000
 """Comparisons of one rule with another that a question about rights may take."""
+_MADE_READY: Final = 4
+"""What it takes to make one rule ready for that, in comparisons."""
+_EVERYTHING: Final = Rule(("*",), ("*",), ("*",))
 
 
 class _Holder:
@@ -133,12 +136,17 @@ def uncovered(owned: Iterable[Rule], wanted: Iterable[Rule], limit: int = MOST_C
     Rules multiply out, and each atom is compared with all that is owned: past ``limit`` comparisons the rest is not looked at
     and a rule granting everything stands for it, so that a role made to be slow is refused, not evaluated.
     """
-    holders = [_Holder(rule) for rule in owned]
+    holders: list[_Holder] = []
     missing: list[Rule] = []
+    for rule in owned:
+        limit -= _MADE_READY
+        if limit < 0:
+            return [_EVERYTHING]
+        holders.append(_Holder(rule))
     for atom in (atom for rule in wanted for atom in rule.atoms()):
         limit -= len(holders) + 1
         if limit < 0:
-            return [*missing, Rule(("*",), ("*",), ("*",))]
+            return [*missing, _EVERYTHING]
         if not any(holder.contains(atom) for holder in holders):
             missing.append(atom)
     return missing

@@ -17,6 +17,7 @@ import msgspec
 
 from allotment.api.fields import FieldPath
 from allotment.api.status import BadRequest, conflict, invalid, not_found
+from allotment.api.timestamps import timestamp
 from allotment.apiserver.auth.follow import Heads
 from allotment.apiserver.auth.identity import Identity
 from allotment.apiserver.auth.jwt import SigningKey, TokenRefused
@@ -159,8 +160,8 @@ class ServiceAccountTokens:
             "nbf": begin,
             "sub": f"{PREFIX}{namespace}:{name}",
         }
-        status = {"token": self.key.sign(claims), "expirationTimestamp": _timestamp(begin + seconds)}
-        metadata["creationTimestamp"] = _timestamp(begin)
+        status = {"token": self.key.sign(claims), "expirationTimestamp": timestamp(begin + seconds)}
+        metadata["creationTimestamp"] = timestamp(begin)
         return {**request, "metadata": metadata, "spec": spec, "status": status}
 
     def _bind(self, reference: Obj, namespace: str, account: str) -> Obj:
@@ -277,10 +278,6 @@ def _text(value: Any) -> str:
 
 def _quoted(values: Sequence[str]) -> str:
     return "[" + " ".join(f'"{value}"' for value in values) + "]"
-
-
-def _timestamp(seconds: int) -> str:
-    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _seconds(timestamp: str) -> float:

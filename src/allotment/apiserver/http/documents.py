@@ -1,6 +1,12 @@
-"""OpenAPI documents over HTTP: /openapi/v3 and below it one document for each group and version."""
+"""OpenAPI documents over HTTP: /openapi/v3 and below it one document for each group and version.
+
+Definitions of custom kinds may make a document of many megabytes, and the index has the hashes of all of them. So what is
+asked for the first time since the kinds changed is made in a thread, one after the other.
+"""
 
 from __future__ import annotations
+
+import asyncio
 
 from allotment.apiserver.http.openapi import Documents, build
 from allotment.apiserver.http.reply import Response
@@ -29,17 +35,22 @@ class OpenApi:
         self._catalogue = catalogue
         self._documents: Documents | None = None
         self._changes = -1
+        self._making = asyncio.Lock()
 
-    def find(self, request: Request) -> Response | None:
+    async def find(self, request: Request) -> Response | None:
         """The document that a request asks for; None if there is none. One that the client has is not sent again."""
         path = request.path.rstrip("/")
         if path == _SECOND:
             return _second(request)
-        if path == _ROOT:
-            return Response(200, self._current().index())
-        if not path.startswith(_ROOT + "/"):
+        if path != _ROOT and not path.startswith(_ROOT + "/"):
             return None
-        documents, name = self._current(), path[len(_ROOT) + 1 :]
+        name = path[len(_ROOT) + 1 :]
+        async with self._making:
+            documents = self._current()
+            if not documents.is_made(name):
+                await asyncio.to_thread(documents.make, name)
+        if not name:
+            return Response(200, documents.index())
         try:
             tag = f'"{documents.etag(name)}"'
             headers = [(b"etag", tag.encode()), (b"cache-control", b"public, max-age=31536000, immutable")]

@@ -48,6 +48,7 @@ class Documents:
             for group, version in _versions(resource):
                 self._served[f"{group}/{version}" if group else version].append((resource, version))
         self._built: dict[str, bytes] = {}
+        self._etags: dict[str, str] = {}
         self._index: bytes | None = None
 
     def index(self) -> bytes:
@@ -60,6 +61,21 @@ class Documents:
                 paths[path[1:]] = {"serverRelativeURL": url}
             self._index = msgspec.json.encode({"paths": paths})
         return self._index
+
+    def is_made(self, group_version: str) -> bool:
+        """Whether the document, or the index for "", is at hand, or there is none."""
+        if not group_version:
+            return self._index is not None
+        api_version = _api_version(group_version)
+        return api_version not in self._served or (api_version in self._built and api_version in self._etags)
+
+    def make(self, group_version: str) -> None:
+        """Has it at hand. May be called in another thread than the rest, while nothing else is made."""
+        if group_version:
+            self.document(group_version)
+            self.etag(group_version)
+        else:
+            self.index()
 
     def document(self, group_version: str) -> bytes:
         """The body of one document. Raises KeyError for a group-version that is not served."""
@@ -76,6 +92,11 @@ class Documents:
         api_version = _api_version(group_version)
         if api_version not in self._served:
             raise KeyError(group_version)
+        if api_version not in self._etags:
+            self._etags[api_version] = self._hashed(api_version)
+        return self._etags[api_version]
+
+    def _hashed(self, api_version: str) -> str:
         served = self._served[api_version]
         if any(resource.schemas for resource, _ in served):
             return _digest(self.document(api_version))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 from allotment.apiserver.http.metrics import ServerMetrics
 from allotment.apiserver.http.reply import Response
@@ -24,7 +24,7 @@ class Paths:
         metrics: ServerMetrics,
         live: Mapping[str, Check],
         ready: Mapping[str, Check],
-        find_document: Callable[[Request], Response | None],
+        find_document: Callable[[Request], Awaitable[Response | None]],
     ) -> None:
         self._metrics = metrics
         self._checks = {"/healthz": live, "/livez": live, "/readyz": {**live, **ready}}
@@ -41,7 +41,7 @@ class Paths:
             return Response.of(version())
         if path == "/metrics":
             return Response(200, await self._metrics.text(), b"text/plain; version=0.0.4; charset=utf-8")
-        return self._find_document(request)
+        return await self._find_document(request)
 
 
 def version() -> dict[str, str]:

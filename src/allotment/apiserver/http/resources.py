@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import suppress
 from functools import lru_cache, partial
 from typing import Any, TypeVar
 
+from allotment.api.patch_type import PatchType
 from allotment.api.schema.schema import schema_of
 from allotment.api.status import BadRequest, MethodNotAllowed, UnsupportedMediaType, conflict
 from allotment.apiserver.allowance import TooMuchAtOnce, at_once
@@ -49,7 +50,6 @@ from allotment.apiserver.registry.deletion import (
 from allotment.apiserver.registry.forms import (
     OBJECTS_PER_PIECE,
     PIECE_BYTES,
-    Buffer,
     Metadata,
     Page,
     ResponseForm,
@@ -57,7 +57,7 @@ from allotment.apiserver.registry.forms import (
     Table,
     plain,
 )
-from allotment.apiserver.registry.patches import PatchType, faults_of
+from allotment.apiserver.registry.patches import faults_of
 from allotment.apiserver.registry.reads import ListOptions
 from allotment.apiserver.registry.registry import Registry
 from allotment.apiserver.registry.resource import SubresourceView
@@ -84,6 +84,8 @@ THREADS = 2
 """That read and write large bodies in other forms than JSON, so that they leave most of the processor to others."""
 ATTEMPTS = 5
 """To prepare a large write that others overtake."""
+MAX_REWRITTEN = 4 * 1024 * 1024
+"""Bytes of objects whose list is put into another form as a whole: more than the largest object has."""
 _PRETTY_AGENTS = ("curl/", "Wget/", "Mozilla/")
 
 
@@ -242,7 +244,7 @@ class Resources:
             return StreamResponse(_until_gone(watching, request.peer), watching.close)
         await self._read_ahead(request, served, target.namespace, options)
         page = self._registry.reads.list(served, target.namespace, options)
-        return await self._list(request, form.many(page), wanted)
+        return await self._list(request, page, form, wanted)
 
     async def _read_ahead(
         self, request: Request, served: ServedResource, namespace: str, options: ListOptions
@@ -268,10 +270,17 @@ class Resources:
         return Table(served, wanted.version, what, self._now), wanted
 
     async def _list(
-        self, request: Request, pieces: Iterator[Buffer], wanted: Accepted, call: WriteContext | None = None
+        self,
+        request: Request,
+        page: Page,
+        form: ResponseForm,
+        wanted: Accepted,
+        call: WriteContext | None = None,
     ) -> Response:
-        """A list is made as it is sent, unless it has to be whole to be put into another form."""
-        if wanted.media_type != JSON or _pretty(request):
+        """A list is made as it is sent, unless it has to be whole to be put into another form. A long one is not, as that would
+        take everybody's time: it is sent as JSON without line breaks, whatever was asked for, which readers of YAML read as well."""
+        pieces = form.many(page)
+        if (wanted.media_type != JSON or _pretty(request)) and _is_short(page):
             return await self._reply(request, await whole(pieces, request.pause), wanted, 200, call)
         reply = Response.made(pieces)
         if call is not None:
@@ -355,7 +364,7 @@ class Resources:
                 done = 0
         records: list[Record] = list(await asyncio.gather(*(each.record() for each in written)))
         deleted = Page(records, self._registry.store.revision, page.token, page.remaining)
-        return await self._list(request, form.many(deleted), wanted, call)
+        return await self._list(request, deleted, form, wanted, call)
 
     async def _delete_call(
         self, request: Request, identity: Identity, verb: str
@@ -464,6 +473,15 @@ def attributes_of(target: Target, verb: str, identity: Identity, fields: Any = N
         name,
         fields=selected,
     )
+
+
+def _is_short(page: Page) -> bool:
+    left = MAX_REWRITTEN
+    for record in page.records:
+        left -= len(record.data)
+        if left < 0:
+            return False
+    return True
 
 
 def _match_all(selection: Selection, records: Iterable[Record]) -> None:

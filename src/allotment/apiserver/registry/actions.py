@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from allotment.api.patch_type import PatchType
 from allotment.api.schema.schema import Schema, schema_of
 from allotment.api.status import BadRequest, not_found
 from allotment.apiserver.patch.json_patch import json_patch
@@ -13,7 +14,7 @@ from allotment.apiserver.registry.body import accepted_as
 from allotment.apiserver.registry.call import WriteContext, Written
 from allotment.apiserver.registry.catalogue import ServedResource
 from allotment.apiserver.registry.deletion import DeleteOptions, Deletion, delete_options
-from allotment.apiserver.registry.patches import Patches, PatchType
+from allotment.apiserver.registry.patches import Patches
 from allotment.apiserver.registry.resource import ActionCall, Services, SubresourceAction, SubresourceView
 from allotment.apiserver.registry.strategy import Operation
 from allotment.apiserver.registry.writes import Prepared, Writes, same, settled

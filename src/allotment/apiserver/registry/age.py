@@ -5,8 +5,7 @@ The steps are those of ``kubectl get``: two units while the larger one is small,
 
 from __future__ import annotations
 
-from datetime import datetime
-
+from allotment.api.timestamps import moment
 from allotment.apiserver.registry.resource import PrinterColumn
 from allotment.apiserver.store.record import Obj
 
@@ -40,12 +39,8 @@ def told(seconds: int) -> str:
 
 def between(earlier: str | None, later: str | None) -> int | None:
     """Whole seconds from one time to another; None if one of them is absent or no time."""
-    if not earlier or not later:
-        return None
-    try:
-        return int((datetime.fromisoformat(later) - datetime.fromisoformat(earlier)).total_seconds())
-    except (ValueError, TypeError):  # no time at all, or one without a zone
-        return None
+    begin, end = moment(earlier), moment(later)
+    return int((end - begin).total_seconds()) if begin is not None and end is not None else None
 
 
 def since(time: str | None, now: str, *, absent: str = UNKNOWN) -> str:

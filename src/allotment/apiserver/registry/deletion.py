@@ -17,6 +17,7 @@ import msgspec
 
 from allotment.api.fields import FieldError, FieldPath
 from allotment.api.status import BadRequest, conflict, invalid, not_found
+from allotment.api.timestamps import timestamp
 from allotment.apiserver.registry.call import WriteContext, Written
 from allotment.apiserver.registry.catalogue import ServedResource
 from allotment.apiserver.registry.metadata import FOREGROUND, ORPHAN
@@ -234,4 +235,4 @@ def _set_finalizers(metadata: Obj, options: DeleteOptions) -> None:
 
 def _later(time: str, seconds: int) -> str:
     moment = datetime.fromisoformat(time).astimezone(UTC) + timedelta(seconds=seconds)
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return timestamp(moment)

@@ -2,18 +2,20 @@
 
 A pod that has ended, has not begun, or is going anyway disturbs nobody and goes at once. For others the one budget that
 selects the pod must allow a disruption, which the eviction takes from it; the budget is stored together with the pod, so
-no two evictions take the same one.
+no two evictions take the same one. What a budget selects is worked out when the budget is written, as there may be many of
+them, and large ones, for every pod that goes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import cast
 
-from allotment.api.label_selector import matches
+from allotment.api.label_selector import selector_of
 from allotment.api.status import BadRequest, Forbidden, InternalError, StatusError, TooManyRequests, forbidden
 from allotment.apiserver.registry.resource import ActionCall, ActionResult, Services
 from allotment.apiserver.registry.strategies import at, opened
-from allotment.apiserver.store.record import Key, Obj
+from allotment.apiserver.store.record import Key, Obj, Record
 
 BUDGETS = "poddisruptionbudgets.policy"
 MAX_DISRUPTED = 2000  # evictions that nobody has taken note of yet
@@ -74,13 +76,31 @@ def _disturbs_nobody(pod: Obj) -> bool:
 
 def _budget_of(pod: Obj, server: Services) -> Obj | None:
     labels = pod["metadata"].get("labels") or {}
-    candidates = (record.load() for record in server.heads(BUDGETS, pod["metadata"]["namespace"]))
-    budgets = [budget for budget in candidates if matches(at(budget, "spec", "selector"), labels)]
+    records = server.heads(BUDGETS, pod["metadata"]["namespace"])
+    budgets = [record for record in records if _selects(record)(labels)]
     if len(budgets) > 1:
         raise InternalError(
             "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
         )
-    return budgets[0] if budgets else None
+    return budgets[0].load() if budgets else None
+
+
+def note_budget(previous: Record | None, current: Record | None) -> None:
+    """Follows the store's budgets: whoever writes one has it read, not whoever evicts a pod."""
+    if current is not None:
+        _selects(current)
+
+
+def _selects(budget: Record) -> Callable[[Mapping[str, str]], bool]:
+    if budget.selector is None:
+        selector = selector_of(at(budget.peek(), "spec", "selector"))
+        budget.selector = selector.matches if selector is not None else _nothing
+    return budget.selector
+
+
+def _nothing(labels: Mapping[str, str]) -> bool:
+    """What a budget without a valid selector selects."""
+    return False
 
 
 def _spare(pod: Obj, budget: Obj) -> bool:

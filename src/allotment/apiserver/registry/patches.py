@@ -7,12 +7,12 @@ JSON patch, merge patch and strategic merge patch give a new object, which then 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import Enum
 from typing import Any
 
 import msgspec
 
 from allotment.api.fields import FieldPath
+from allotment.api.patch_type import PatchType
 from allotment.api.schema.conform import MAX_REPORTED, duplicate_fields
 from allotment.api.status import BadRequest, conflict, invalid, not_found
 from allotment.apiserver.patch.json_patch import json_patch
@@ -24,16 +24,6 @@ from allotment.apiserver.registry.catalogue import ServedResource
 from allotment.apiserver.registry.ownership import applied
 from allotment.apiserver.registry.writes import Prepared, Writes, check_name, match_namespace, own_metadata
 from allotment.apiserver.store.record import Obj
-
-
-class PatchType(Enum):
-    """By content type."""
-
-    JSON = "application/json-patch+json"
-    MERGE = "application/merge-patch+json"
-    STRATEGIC = "application/strategic-merge-patch+json"
-    APPLY = "application/apply-patch+yaml"
-
 
 _OPERATION = frozenset(("op", "path", "from", "value"))
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from allotment.api.timestamps import timestamp
 from allotment.apiserver.store.errors import Locked, Unwritable
 
 
@@ -29,7 +30,7 @@ class StoreLock:
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.ftruncate(self._file, 0)
-            since = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+            since = timestamp(datetime.now(UTC))
             os.pwrite(self._file, f"{os.getpid()} {since}\n".encode(), 0)
         except BlockingIOError as exc:
             raise self._held(store) from exc

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import Enum
 from typing import Any, NamedTuple
@@ -46,7 +46,7 @@ _NONE: Mapping[str, str] = {}
 class Record:
     """An object as it was stored by one write. Immutable; what is derived from ``data`` is computed when asked for."""
 
-    __slots__ = ("_labels", "accounted", "at_hand", "data", "fields", "key", "revision")
+    __slots__ = ("_labels", "accounted", "at_hand", "data", "fields", "key", "revision", "selector")
 
     def __init__(self, key: Key, revision: int, data: bytes) -> None:
         self.key = key
@@ -58,6 +58,8 @@ class Record:
         self.at_hand: Obj | None = None
         # the schema that the account of who owns which fields agrees with, if known
         self.accounted: object = None
+        # of a kind that selects others: what it selects by, once somebody has worked it out
+        self.selector: Callable[[Mapping[str, str]], bool] | None = None
         self._labels: Mapping[str, str] | None = None
 
     def load(self) -> Obj:

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import Generic, TypeVar
 
 from allotment.api.status import StatusError
+from allotment.api.timestamps import timestamp
 from allotment.apiserver.auth.identity import Identity
 from allotment.apiserver.registry.call import WriteContext
 from allotment.apiserver.registry.writes import Writes
@@ -31,10 +32,6 @@ STORE_TROUBLE_SECONDS = 1.0
 
 def utc_now() -> datetime:
     return datetime.now(UTC)
-
-
-def stamp(moment: datetime) -> str:
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def controller(name: str) -> Identity:
@@ -99,7 +96,7 @@ class Upkeep(Generic[T]):
 
     def call(self) -> WriteContext:
         """The circumstances of a write by this job."""
-        return WriteContext(controller(self.name), stamp(self._clock()), manager=self.name)
+        return WriteContext(controller(self.name), timestamp(self._clock()), manager=self.name)
 
     async def run(self) -> None:
         """Works until cancelled."""

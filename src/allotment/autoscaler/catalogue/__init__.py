@@ -1,1 +1,1 @@
-"""Which machines can be had: instance types, pools, overlays, and the nodes they would become."""
+"""The machines that can be launched: instance types, pools, overlays, and the nodes that they would become."""

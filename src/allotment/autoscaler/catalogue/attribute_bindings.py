@@ -1,9 +1,9 @@
-"""Which attributes of a new machine will be equal, though nobody knows their values yet.
+"""Which attributes of a new machine will be equal, although their values are not known yet.
 
-``attributeBindings`` says it of an attribute on several devices, ``bindingKey`` of attributes one by one. Both are pairs of an
-equivalence relation, and its classes are what counts: statements that overlap join, and the order of them does not matter.
+``attributeBindings`` binds an attribute of several devices; ``bindingKey`` binds single attributes. Both are pairs of an
+equivalence relation, and only its classes matter: statements that overlap join, and their order does not matter.
 
-A class lives within one overlay (or instance type) and one new node. Its name on that node is the ``binding_key`` of an
+A class belongs to one overlay (or instance type) and one new node. Its name on that node is the ``binding_key`` of an
 UnknownAttribute, which equals itself and nothing else.
 """
 
@@ -18,7 +18,7 @@ Attribute = str
 
 
 class BoundAttribute(NamedTuple):
-    """An attribute of a device whose value is not known yet. The attribute has its domain."""
+    """An attribute of a device whose value is not known yet. The attribute's name includes its domain."""
 
     template: int  # position among the templates
     device: str
@@ -26,7 +26,7 @@ class BoundAttribute(NamedTuple):
 
 
 def qualified(driver: str, attribute: str) -> Attribute:
-    """A name without a domain belongs to the driver's."""
+    """The name with a domain: without one of its own, it is in the driver's."""
     return attribute if "/" in attribute else f"{driver}/{attribute}"
 
 
@@ -45,7 +45,7 @@ def classes(resources: DynamicResources) -> dict[BoundAttribute, int]:
 
 
 def _statements(resources: DynamicResources) -> Iterator[list[BoundAttribute | str]]:
-    """Things that are equal. A binding key is one of them."""
+    """The groups of attributes that are equal. Each binding key is such a group."""
     positions = {
         template.metadata.name: position
         for position, template in enumerate(resources.resource_slice_templates)
@@ -73,7 +73,7 @@ class _Classes:
     def find(self, member: BoundAttribute | str) -> BoundAttribute | str:
         parent = self.parents.setdefault(member, member)
         while parent != member:
-            self.parents[member] = self.parents[parent]  # halves the way for the next one
+            self.parents[member] = self.parents[parent]  # halves the path for later calls
             member, parent = parent, self.parents[parent]
         return member
 

@@ -1,7 +1,7 @@
-"""What machines there are to be had: instance types with their offerings, node pools, node groups, and overlays on them.
+"""The machines that can be launched: instance types with their offerings, node pools, node groups, and overlays on them.
 
-A catalogue is read from the text of manifests and is strict: a misspelt field, a value that is not allowed or an object that
-is there twice is an error with file, line, object and field, and all errors are told at once.
+A catalogue is read from the text of manifests, strictly: a misspelt field, an invalid value or a duplicate object is an error
+with file, line, object and field, and all errors are reported together.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from allotment.api.validation import (
     validate_node_pool,
 )
 
+__all__ = ["Catalogue", "CatalogueError", "read_catalogue"]
+
 T = TypeVar("T", InstanceType, NodePool, NodeGroup, NodeOverlay)
 
 _KINDS: dict[type, Callable[[Any], list[FieldError]]] = {
@@ -31,7 +33,7 @@ _KINDS: dict[type, Callable[[Any], list[FieldError]]] = {
 
 
 class CatalogueError(ValueError):
-    """A catalogue cannot be used. ``complaints`` are lines such as ``types.yaml:7: InstanceType m1: spec.offerings: …``."""
+    """The catalogue is invalid. ``complaints`` are lines such as ``types.yaml:7: InstanceType m1: spec.offerings: …``."""
 
     def __init__(self, complaints: Iterable[str]) -> None:
         self.complaints = list(complaints)
@@ -48,7 +50,7 @@ class Catalogue:
     overlays: Mapping[str, NodeOverlay] = field(default_factory=dict)
 
     def with_pools(self, pools: Iterable[NodePool], groups: Iterable[NodeGroup] = ()) -> Catalogue:
-        """With those of a cluster too, which take the place of the files' of the same names. Invalid ones are left out."""
+        """Adds the objects of a cluster, which replace those of the same names from files. Invalid ones are left out."""
         return Catalogue(
             self.types,
             {**self.pools, **{each.metadata.name: each for each in pools if not validate_node_pool(each)}},
@@ -70,7 +72,7 @@ def read_catalogue(files: Iterable[tuple[str, str]]) -> Catalogue:
 
 
 def catalogue_of(found: Sequence[Located], complaints: Iterable[str] = ()) -> Catalogue:
-    """The catalogue of objects that have been read; ``complaints`` are of what could not be. Raises CatalogueError."""
+    """The catalogue of objects that were read; ``complaints`` are about those that could not be read. Raises CatalogueError."""
     complaints = list(complaints)
     taken: dict[tuple[str, str], Located] = {}
     for located in found:
@@ -94,7 +96,7 @@ def _complaints(located: Located, taken: dict[tuple[str, str], Located]) -> Iter
     obj = located.obj
     if not isinstance(obj, InstanceType | NodePool | NodeGroup | NodeOverlay):
         names = ", ".join(kind.__name__ for kind in _KINDS)
-        yield _told(located, "", f"is not for a catalogue, which has {names}")
+        yield _told(located, "", f"does not belong in a catalogue, which has {names}")
         return
     for error in located.unknown_fields():
         yield _told(located, error.field, error.message)
@@ -103,7 +105,7 @@ def _complaints(located: Located, taken: dict[tuple[str, str], Located]) -> Iter
     name = obj.metadata.name
     before = taken.setdefault((obj.kind, name), located)
     if before is not located and name:
-        yield _told(located, "metadata.name", f"is there already, at {before.source}:{before.line}")
+        yield _told(located, "metadata.name", f"already exists, at {before.source}:{before.line}")
 
 
 def _told(located: Located, path: str, message: str) -> str:

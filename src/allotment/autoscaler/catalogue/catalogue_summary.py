@@ -1,4 +1,5 @@
-"""The machines to choose from, summed up for people: a line for what differs only in its place, and an overlay in a few words."""
+"""A summary of the available machines for people: one line for machines that differ only in their place, and a short
+description of each overlay."""
 
 from __future__ import annotations
 
@@ -17,14 +18,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SummaryLine:
-    """Machines of one type from one pool that have the same. ``overlays`` are those that apply to any of them."""
+    """Machines of one type from one pool with the same contents. ``overlays`` are those that apply to any of them."""
 
     machines: Sequence[Machine]
     overlays: tuple[str, ...]
 
     @property
     def prices(self) -> tuple[Decimal, Decimal]:
-        """The lowest and the highest."""
+        """The lowest and the highest price."""
         return min(each.price for each in self.machines), max(each.price for each in self.machines)
 
     @property
@@ -50,7 +51,7 @@ class SummaryLine:
         return self.machines[0].capacity
 
     def devices(self) -> Iterator[tuple[str, int, str]]:
-        """Driver, how many, and the overlay that says so; empty: the type or group does."""
+        """The driver, the number, and the overlay that says so; empty: the type or group does."""
         for driver, devices in self.machines[0].devices.items():
             count = sum(len(template.spec.devices) for _, template in devices.templates(driver))
             count += sum(len(roots(template)) for _, template in devices.trees(driver))
@@ -58,13 +59,13 @@ class SummaryLine:
 
 
 def roots(template: NodeResourceSliceTemplate) -> Sequence[ResourceInstance]:
-    """What a tree has before it is split."""
+    """The instances of a tree before it is split."""
     tree = template.spec.partitionable
     return tree.resource_instances if tree is not None else ()
 
 
 def assortment(found: OverlaidCatalogue, *, apart: bool = False) -> list[SummaryLine]:
-    """In the order of the evaluation. ``apart`` gives each offering a line of its own."""
+    """The lines in the order of the evaluation. ``apart`` gives each offering a line of its own."""
     applied = applied_to(found)
     groups: dict[Any, list[Machine]] = {}
     for machine in found.machines:
@@ -88,7 +89,7 @@ def applied_to(found: OverlaidCatalogue) -> dict[str, list[str]]:
 
 
 def says(overlay: NodeOverlay) -> Iterator[str]:
-    """What an overlay changes."""
+    """The changes that an overlay makes."""
     spec = overlay.spec
     if spec.price is not None or spec.price_adjustment is not None:
         yield f"price {spec.price or spec.price_adjustment}"
@@ -104,5 +105,5 @@ def says(overlay: NodeOverlay) -> Iterator[str]:
 
 
 def money(price: Decimal) -> str:
-    """A price as it was written, without noughts at its end."""
+    """A price as it was written, without trailing zeros."""
     return f"{price.normalize():f}"

@@ -1,14 +1,14 @@
-"""A machine that can be had, and the node that it would become.
+"""A machine that can be launched, and the node that it would become.
 
-A :class:`Machine` is one line of what a provisioner chooses from: an instance type, in one zone and capacity type, from one
-node pool; or the next node of a node group. Overlays have been applied to it: price, capacity and devices are final.
+A :class:`Machine` is one option for a provisioner: an instance type, in one zone and capacity type, from one node pool; or
+the next node of a node group. Overlays have been applied to it: price, capacity and devices are final.
 
-:func:`node_of` tells what would be there if one were launched: a Node, and the ResourceSlices that its drivers would publish;
-:func:`trees_of` the NodeResourceSlices (KEP-4381 semantic parameters), if drivers publish those.
-Attributes that are bound have no value yet: they are UnknownAttributes, fresh for each node, so that on two nodes nothing is
-equal. Labels that ``matchLabelKeys`` names have the value that this node has, as its zone has been chosen.
+:func:`node_of` returns what a launch would create: a Node, and the ResourceSlices that its drivers would publish;
+:func:`trees_of` the NodeResourceSlices (KEP-4381 semantic parameters), if drivers publish those. Bound attributes have no
+value yet: they are UnknownAttributes, new ones for each node, so that nothing is equal on two nodes. Labels that
+``matchLabelKeys`` names have this node's values, because its zone has been chosen.
 
-Slices of one driver that the same nodes reach make up one pool. The node's own is called like the node, as most drivers do.
+Slices of one driver that the same nodes reach form one pool. The node's own pool has the node's name, as with most drivers.
 """
 
 from __future__ import annotations
@@ -53,14 +53,17 @@ from allotment.api.validation.dynamic_resources import pool_key
 from allotment.autoscaler.catalogue.attribute_bindings import classes
 from allotment.autoscaler.catalogue.requirements import Possible
 
+__all__ = ["Machine", "node_of"]
+
 GENERATION = 1
 _READY = NodeCondition(type="Ready", status="True", reason="Foreseen")
 
 
 class Devices:
-    """What drivers publish, as one overlay or one instance type says; with the devices put together as far as they are known.
+    """The devices that drivers publish, as one overlay or one instance type describes them, assembled as completely as they
+    are known.
 
-    ``origin`` is the overlay's name, empty for the type's own.
+    ``origin`` is the overlay's name; it is empty if the type itself describes them.
     """
 
     def __init__(self, origin: str, resources: DynamicResources) -> None:
@@ -86,13 +89,13 @@ class Devices:
                 yield position, template
 
     def trees(self, driver: str) -> Iterator[tuple[int, NodeResourceSliceTemplate]]:
-        """What the driver will publish for claims of v1alpha2."""
+        """What the driver will publish for v1alpha2 claims."""
         for position, template in enumerate(self.resources.node_resource_slice_templates):
             if template.spec.driver_name == driver:
                 yield position, template
 
     def bound(self, template: int, device: str) -> Mapping[str, int]:
-        """Attributes without a known value, each with the class of those that will have the same."""
+        """Attributes without a known value, each with the class of those that will have the same value."""
         return self._bound.get((template, device), {})
 
     def device(self, template: int, name: str, node: str) -> Device:
@@ -109,17 +112,17 @@ class Devices:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Machine:
-    """A kind of machine in one place at one price, with what overlays make of it. Each equals itself alone.
+    """A machine type in one place at one price, with overlays applied. Each machine equals only itself.
 
-    Exactly one of ``pool`` and ``group`` is set, or neither where there are no pools.
+    Exactly one of ``pool`` and ``group`` is set, or neither if there are no pools.
     """
 
     type: str  # the instance type; of a group, its label or the group's name
-    offering: Offering  # zone, capacity type, whether it can be had now
+    offering: Offering  # zone, capacity type, whether it is available now
     pool: NodePool | None
     group: NodeGroup | None
-    possible: Possible = field(repr=False)  # values of labels, also of those that are not certain yet
-    labels: Mapping[str, str] = field(repr=False)  # those that are certain, without the host's name
+    possible: Possible = field(repr=False)  # values of labels, including those that are not certain yet
+    labels: Mapping[str, str] = field(repr=False)  # certain values, without the host name
     taints: tuple[Taint, ...]
     capacity: Mapping[str, Quantity] = field(repr=False)
     allocatable: Mapping[str, Quantity] = field(repr=False)
@@ -129,7 +132,7 @@ class Machine:
 
     @property
     def source(self) -> str:
-        """The pool or group that it comes from; empty where there are no pools."""
+        """The pool or group from which it comes; empty if there are no pools."""
         origin = self.pool or self.group
         return origin.metadata.name if origin is not None else ""
 
@@ -140,14 +143,14 @@ class Machine:
 
 
 def is_local(spec: ResourceSliceTemplateSpec) -> bool:
-    """Whether the machine alone reaches the devices of a template."""
+    """Whether only the machine itself reaches the devices of a template."""
     return spec.node_selector is None and not spec.all_nodes
 
 
 def node_of(machine: Machine, name: str) -> tuple[Node, list[ResourceSlice]]:
     """The node that the machine would become under this name, and the slices that it would publish.
 
-    Names must differ between nodes: they keep apart what is bound on them.
+    Names must differ between nodes, because they separate the nodes' bound attributes.
     """
     annotations: Mapping[str, str] = {}
     if machine.pool is not None:
@@ -216,7 +219,7 @@ def _slices(devices: Devices, driver: str, node: Node) -> Iterator[ResourceSlice
 
 
 def selector_of(spec: ResourceSliceTemplateSpec, labels: Mapping[str, str]) -> NodeSelector | None:
-    """The nodes that reach the devices, once the labels of their host are known. All that are asked for must be there."""
+    """The nodes that reach the devices, once the labels of their host are known. All requested labels must exist."""
     if spec.node_selector is None:
         return None
     terms = [
@@ -236,7 +239,7 @@ def selector_of(spec: ResourceSliceTemplateSpec, labels: Mapping[str, str]) -> N
 
 
 def unresolved(devices: Devices, driver: str, labels: Mapping[str, str]) -> str | None:
-    """A label that a template wants to be the host's and of which the host has no certain value."""
+    """A label that a template takes from the host although the host has no certain value for it."""
     for _, template in devices.templates(driver):
         for term in template.spec.node_selector.node_selector_terms if template.spec.node_selector else ():
             for key in term.match_label_keys:

@@ -1,15 +1,15 @@
-"""NodeClaims: a machine that was chosen, written down so that somebody launches it; and read again by who plans meanwhile.
+"""NodeClaims: each records a chosen machine, so that a controller launches it and other planners know of it.
 
-A claim made here fixes everything: its requirements allow one value of each certain label, so that exactly one machine of the
-catalogue is meant. A claim that somebody else wrote may leave a choice; then the cheapest that can be had is meant.
+A claim created here fixes everything: its requirements allow one value of each certain label, so that exactly one machine of
+the catalogue matches. A claim from elsewhere may leave a choice; then it means the cheapest available machine.
 
-How far a claim has come is told by its conditions, which is all that planners and launchers share:
+The conditions of a claim show its progress; planners and launchers share nothing else:
 
     LAUNCHING ─► LAUNCHED ─► REGISTERED ─► INITIALIZED        (any of them) ─► GOING
         └─► FAILED: Launched=False, nothing runs for it and nothing will
 
-A failed claim is kept for a few minutes by who launches. That is the memory of what is out of stock: it is in the cluster, so
-it outlives processes, people can see it, and it ends by itself. :func:`on_offer` leaves out what such claims asked for.
+The launcher keeps a failed claim for a few minutes, as a record of what is out of stock. This record is in the cluster, so it
+outlives processes, people can see it, and it ends by itself. :func:`on_offer` leaves out the machines of such claims.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ from allotment.autoscaler.catalogue.machine import Machine, node_of
 from allotment.autoscaler.catalogue.requirements import both, failed, labelled, passing
 
 TERMINATION = "karpenter.sh/termination"
-"""The finalizer that keeps a claim until its machine is gone."""
+"""The finalizer that keeps a claim until its machine is terminated."""
 PODS = "allotment.dev/pods"
-"""Annotation: for how many pods the machine was planned."""
+"""Annotation: the number of pods for which the machine was planned."""
 DISRUPTED = Taint(key="karpenter.sh/disrupted", effect="NoSchedule")
-"""The taint of nodes that are on their way out."""
+"""The taint of nodes that are being removed."""
 DRIVERS = "allotment.dev/drivers"
-"""Annotation: the drivers whose devices were predicted, with commas. The node is ready when each has published."""
+"""Annotation: the drivers whose devices were predicted, separated by commas. The node is ready when each has published."""
 
 LAUNCHED, REGISTERED, INITIALIZED = "Launched", "Registered", "Initialized"
 AS_PREDICTED = "DevicesAsPredicted"
@@ -59,7 +59,7 @@ _SOURCES = (NODE_POOL, NODE_GROUP)
 
 
 class ClaimProgress(Enum):
-    """How far a claim has come; see the module."""
+    """The progress of a claim, derived from its conditions."""
 
     LAUNCHING = "launching"
     FAILED = "failed"
@@ -70,7 +70,7 @@ class ClaimProgress(Enum):
 
     @property
     def is_coming(self) -> bool:
-        """Whether a plan may count on a machine of which the node, or its devices, are not there yet."""
+        """Whether a plan may count on a machine whose node or devices do not exist yet."""
         return self in (ClaimProgress.LAUNCHING, ClaimProgress.LAUNCHED, ClaimProgress.REGISTERED)
 
 
@@ -85,8 +85,8 @@ def claim_of(
     pods: int = 0,
     drivers: Iterable[str] | None = None,
 ) -> NodeClaim:
-    """The claim for one such machine. ``requests`` are those of the pods that it is for, ``pods`` their number; ``drivers`` those
-    of which they use devices: all that were predicted, unless given."""
+    """The claim for one such machine. ``requests`` and ``pods`` are the total requests and the number of its pods;
+    ``drivers`` are those whose devices the pods use, by default all predicted ones."""
     template = machine.pool.spec.template.spec if machine.pool is not None else NodeClaimTemplateSpec()
     predicted = sorted(machine.devices if drivers is None else drivers)
     origin = machine.pool or machine.group
@@ -116,14 +116,15 @@ def claim_of(
 
 
 def _requirements(labels: Mapping[str, str]) -> tuple[FlexibleRequirement, ...]:
-    """What tells machines apart comes first: it is what finds them again, and a claim has only so many requirements."""
+    """The distinguishing requirements come first: they identify the machine later, and the number of requirements of a claim
+    is limited."""
     order = sorted(labels, key=lambda key: (key not in (*_FIRST, *_SOURCES), key))
     made = [FlexibleRequirement(key=key, operator="In", values=(labels[key],)) for key in order]
     return tuple(made[:REQUIREMENTS])
 
 
 def _owners(machine: Machine) -> tuple[OwnerReference, ...]:
-    """The pool or group, unless it is of a file: with it go its machines."""
+    """The pool or group as owner, unless it comes from a file: its machines are deleted with it."""
     origin = machine.pool or machine.group
     if origin is None or not origin.metadata.uid:
         return ()
@@ -141,9 +142,9 @@ def _owners(machine: Machine) -> tuple[OwnerReference, ...]:
 
 
 def machine_of(claim: NodeClaim, machines: Iterable[Machine]) -> Machine | None:
-    """The machine that a claim means: the cheapest that it allows, of those that can be had; None if there is none such.
+    """The machine that a claim means: the cheapest available one that it allows; None if there is none.
 
-    Labels that tell machines apart count as requirements: who launches writes down with them what it chose."""
+    Labels that distinguish machines count as requirements, because the launcher records its choice in them."""
     labels = claim.metadata.labels
     chosen = {key: labels[key] for key in (*_FIRST, *_SOURCES) if key in labels}
     tests = both([*passing(claim.spec.requirements).items(), *labelled(chosen).items()])
@@ -152,20 +153,20 @@ def machine_of(claim: NodeClaim, machines: Iterable[Machine]) -> Machine | None:
 
 
 def node_name(claim: NodeClaim) -> str:
-    """The name of the claim's node, or the one that stands for it until it has one."""
+    """The name of the claim's node, or the name that stands for it until it has one."""
     return claim.status.node_name or claim.metadata.name
 
 
 def foreseen(claim: NodeClaim, machine: Machine) -> tuple[Node, list[ResourceSlice]]:
-    """The node that the claim will be and the slices on it, for plans that are made before it is there.
+    """The future node of the claim with its slices, for plans that are made before the node exists.
 
-    Taints are those of the claim, as its pool may have changed since; those that go away at start are left out."""
+    The taints are those of the claim, because its pool may have changed since; start-up taints are left out."""
     node, slices = node_of(machine, node_name(claim))
     return replace(node, spec=replace(node.spec, taints=claim.spec.taints)), slices
 
 
 def drivers_of(claim: NodeClaim) -> list[str]:
-    """Those that must have published for the node to be ready."""
+    """The drivers that must have published for the node to be ready."""
     return [each for each in claim.metadata.annotations.get(DRIVERS, "").split(",") if each]
 
 
@@ -193,7 +194,7 @@ def state_of(claim: NodeClaim) -> ClaimProgress:
 
 
 def on_offer(machines: Iterable[Machine], claims: Iterable[NodeClaim]) -> list[Machine]:
-    """The machines without those that a claim failed to get a short while ago, whatever pool that was for."""
+    """The machines without those that a claim recently failed to get, for whatever pool."""
     refused = {
         _offering(claim.metadata.labels)
         for claim in claims

@@ -1,7 +1,7 @@
-"""What a NodeOverlay says about itself: whether it can be applied, and if not, why and where.
+"""The status of a NodeOverlay: whether it can be applied and, if not, why and where.
 
-Types and reasons are Karpenter's, whose message for a conflict names nothing; ours names machine types, drivers and the other
-overlays. Overlays and types have no secrets from each other.
+Types and reasons are Karpenter's. Karpenter's message for a conflict contains no names; this one names machine types, drivers
+and the other overlays, because overlays and types have no secrets from each other.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _SHOWN = 10
 
 
 def conditions(finding: OverlayFinding) -> tuple[Condition, ...]:
-    """As they should be now, without a time."""
+    """The conditions as they should be now, without a time."""
     generation = finding.overlay.metadata.generation
     reason, message = _verdict(finding)
     holds = "False" if reason else "True"
@@ -47,7 +47,7 @@ def _verdict(finding: OverlayFinding) -> tuple[str, str]:
 
 
 def _listed(texts: list[str]) -> str:
-    """Each once, the first of them; and how many more there are."""
+    """The first distinct names, and the number of the others."""
     distinct = list(dict.fromkeys(texts))
     more = f"; and {len(distinct) - _SHOWN} more" if len(distinct) > _SHOWN else ""
     return "; ".join(distinct[:_SHOWN]) + more

@@ -1,17 +1,17 @@
-"""Overlays applied to a catalogue: which one says what about which machine, and where they contradict each other.
+"""Applies overlays to a catalogue: which overlay changes what about which machine, and where overlays conflict.
 
-Machines are made first (every type in every offering for every pool that may launch it, and the next node of every group), then
-overlays are laid over them. The rules:
+Machines are created first (every type in every offering for every pool that may launch it, and the next node of every group),
+then overlays are applied to them. The rules:
 
-* *Devices* go by machine and driver: of the overlays that apply, the one with the highest weight says what the driver will
-  publish, all of it; it takes the place of the instance type's own templates. Two with the highest weight are a conflict: both are
-  told so, and the driver is left out, since nobody knows what it will publish.
-* *Prices* go by machine, *capacity* by machine and resource. Overlays are taken by weight and, for equal weights, the later name
-  first, as Karpenter does; one that says something of equal weight about the same thing as one before it is in conflict, and
-  neither its price nor its capacity counts anywhere.
-* An overlay that is not valid by itself does not count at all.
+* *Devices* are decided by machine and driver: among the applicable overlays, the one with the highest weight determines
+  everything that the driver will publish; it replaces the instance type's own templates. Two overlays with the highest weight
+  are in conflict: both report this, and the driver is left out, because nobody knows what it will publish.
+* *Prices* are decided by machine, *capacity* by machine and resource. Overlays are taken by weight and, for equal weights,
+  the later name first, as in Karpenter. An overlay that has the same weight as an earlier one for the same value is in
+  conflict, and neither its price nor its capacity counts anywhere.
+* An invalid overlay does not count at all.
 
-An overlay that changes only the price keeps the devices, and the other way round. The order of overlays does not matter.
+An overlay that changes only the price keeps the devices, and vice versa. The order of overlays does not matter.
 """
 
 from __future__ import annotations
@@ -49,14 +49,16 @@ from allotment.autoscaler.catalogue.requirements import (
     passing,
 )
 
+__all__ = ["OverlaidCatalogue", "OverlayConflict", "OverlayFinding", "evaluate"]
+
 PRICE, CAPACITY, DEVICES, LABEL = "price", "capacity", "devices", "label"
 _NAMED = 3
-"""Others that an overlay is told to be in conflict with about one driver of one machine."""
+"""How many conflicting overlays are named, for one driver of one machine."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class OverlayConflict:
-    """What an overlay says about a machine and cannot be used."""
+    """A statement of an overlay about a machine that cannot be used."""
 
     machine: str
     type: str
@@ -75,25 +77,25 @@ class OverlayConflict:
 
 @dataclass(slots=True)
 class OverlayFinding:
-    """What came of one overlay."""
+    """The result for one overlay."""
 
     overlay: NodeOverlay
     errors: list[str] = field(default_factory=list)  # why it does not count at all, with field paths
-    applies: list[str] = field(default_factory=list)  # names of the machines that pass its requirements
+    applies: list[str] = field(default_factory=list)  # names of the machines that meet its requirements
     conflicts: list[OverlayConflict] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class OverlaidCatalogue:
-    """Machines as overlays make them, by pool (heavier first), type, zone and capacity type; and findings by overlay."""
+    """Machines with overlays applied, by pool (heavier first), type, zone and capacity type; and findings by overlay."""
 
     machines: tuple[Machine, ...]
     findings: Mapping[str, OverlayFinding]
-    notes: tuple[str, ...] = ()  # what could not be used of the catalogue itself
+    notes: tuple[str, ...] = ()  # unusable parts of the catalogue itself
 
 
 def evaluate(catalogue: Catalogue, overlays: Iterable[NodeOverlay] = ()) -> OverlaidCatalogue:
-    """The catalogue with its own overlays and these, which take the place of its own of the same names."""
+    """The catalogue with its own overlays and these; these replace overlays of the same names in the catalogue."""
     named = {**catalogue.overlays, **{each.metadata.name: each for each in overlays}}
     findings = {name: OverlayFinding(named[name]) for name in sorted(named)}
     sound: list[_Overlay] = []
@@ -118,7 +120,7 @@ def evaluate(catalogue: Catalogue, overlays: Iterable[NodeOverlay] = ()) -> Over
 
 
 class _Overlay:
-    """A valid overlay, with what is needed of it for every machine."""
+    """A valid overlay, prepared for comparison with every machine."""
 
     def __init__(self, finding: OverlayFinding) -> None:
         self.finding = finding
@@ -144,7 +146,7 @@ class _Overlay:
 
 
 def _usable(machines: Iterable[Machine]) -> tuple[list[Machine], tuple[str, ...]]:
-    """Machines without devices of their own that cannot be foreseen, and what those are."""
+    """Machines whose own devices can be predicted, and the errors of the others."""
     found, notes = [], dict[str, None]()
     for machine in machines:
         labels = {
@@ -166,7 +168,7 @@ def _machines(catalogue: Catalogue) -> Iterable[Machine]:
     keys = {
         key for each in types for key in (*each.spec.labels, *(test.key for test in each.spec.requirements))
     }
-    # Labels that other types have and this one does not, it is known not to have.
+    # Labels that other types have, and this one does not, are known to be absent.
     unlabelled = dict.fromkeys(sorted(keys), NONE)
     shapes = [_Shape(each, unlabelled) for each in types]
     for pool in (*pools, *([] if pools else [None])):
@@ -180,7 +182,7 @@ def _machines(catalogue: Catalogue) -> Iterable[Machine]:
 
 
 class _Shape:
-    """An instance type, with what is the same of all machines of it."""
+    """An instance type, with what all of its machines have in common."""
 
     def __init__(self, type_: InstanceType, unlabelled: Possible) -> None:
         self.name, self.spec = type_.metadata.name, type_.spec
@@ -205,7 +207,7 @@ def _own(resources: DynamicResources | None) -> Mapping[str, Devices]:
 
 
 def _wanted(pool: NodePool | None) -> Possible:
-    """What the pool wants of the labels of its machines."""
+    """The pool's requirements on the labels of its machines."""
     if pool is None:
         return {}
     template = pool.spec.template
@@ -257,7 +259,7 @@ def _of_group(group: NodeGroup) -> Machine:
 def _refuse_ties(
     machines: Sequence[Machine], matches: Sequence[Sequence[_Overlay]], order: Iterable[_Overlay]
 ) -> None:
-    """Finds overlays that say something about price or capacity with the weight of one before them."""
+    """Finds overlays that set a price or capacity with the same weight as an earlier overlay."""
     touched: dict[str, list[int]] = {}
     for number, applied in enumerate(matches):
         for each in applied:
@@ -283,7 +285,7 @@ def _refuse_ties(
 
 
 def _overlaid(machine: Machine, applied: Sequence[_Overlay]) -> Machine:
-    """The machine with its overlays, which come by weight."""
+    """The machine with its overlays, which come in order of weight."""
     price = next(
         (each.price_of(machine.price) for each in applied if each.counts and each.priced), machine.price
     )

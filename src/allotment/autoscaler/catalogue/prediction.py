@@ -1,13 +1,13 @@
-"""What a machine published against what was predicted of it, and whether it has published all that is waited for.
+"""Compares what a machine published with the prediction, and tells whether it has published everything that is awaited.
 
-A new node counts as ready when each requested driver has a complete pool. Then its devices are compared with the prediction by
-driver and name, as pools and slices are the driver's to name. Values that were known must be as predicted; a value that was not
-known must be there, be equal where it was bound to be, and differ between different bindings, since plans counted on both.
+A new node counts as ready when each requested driver has a complete pool. Then its devices are compared with the prediction
+by driver and name, because the driver chooses the names of pools and slices. Known values must be as predicted. A value that
+was not known must exist, be equal where it was bound, and differ between different bindings, because plans counted on both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
@@ -22,9 +22,11 @@ from allotment.api.resource import Device, DeviceAttribute, ResourceSlice
 from allotment.api.unknown_attribute import UnknownAttribute
 from allotment.autoscaler.catalogue.attribute_bindings import qualified
 
+__all__ = ["awaited", "differences"]
+
 
 class PredictionDifference(NamedTuple):
-    """Something that is not as predicted."""
+    """A difference from the prediction."""
 
     driver: str
     device: str
@@ -35,7 +37,7 @@ class PredictionDifference(NamedTuple):
 
 
 def published_by(node: Node, slices: Iterable[ResourceSlice]) -> list[ResourceSlice]:
-    """The slices of a node: those that only it reaches, and those that belong to it by their owner."""
+    """The slices of a node: those that only it reaches, and those whose owner it is."""
     name, uid = node.metadata.name, node.metadata.uid
     return [
         each
@@ -53,7 +55,7 @@ def awaited(
     published: Iterable[ResourceSlice],
     trees: Iterable[semantic.NodeResourceSlice] = (),
 ) -> list[str]:
-    """Those of the drivers that have neither a complete pool among the slices of a node yet, nor one of its NodeResourceSlices."""
+    """The drivers that have neither a complete pool among the slices of a node yet, nor a NodeResourceSlice of the node."""
     complete = {driver for driver, pool in _newest(published) if _is_complete(pool)}
     return sorted(set(drivers) - complete - {each.spec.driver_name for each in trees})
 
@@ -61,24 +63,30 @@ def awaited(
 def tree_differences(
     predicted: Iterable[semantic.NodeResourceSlice], published: Iterable[semantic.NodeResourceSlice]
 ) -> list[PredictionDifference]:
-    """What differs between NodeResourceSlices of one node, by driver and instance; as with devices, more attributes do no harm."""
+    """The differences between NodeResourceSlices of one node, by driver and instance; as with devices, additional attributes
+    do no harm."""
     before, after = _instances(predicted), _instances(published)
+    found = _unmatched(before, after)
+    for id in before.keys() & after.keys():
+        for name, value in before[id].items():
+            if name not in after[id]:
+                found.append(PredictionDifference(*id, f"{name}: was predicted, but is missing"))
+            elif after[id][name] != value:
+                found.append(
+                    PredictionDifference(*id, f"{name}: {value} was predicted, but it is {after[id][name]}")
+                )
+    return sorted(found)
+
+
+def _unmatched(before: Collection[ID], after: Collection[ID]) -> list[PredictionDifference]:
+    """What is missing, and what was not predicted of drivers of which something was."""
     drivers = {driver for driver, _ in before}
     found = [PredictionDifference(*id, "is missing") for id in before if id not in after]
-    found += [
+    return found + [
         PredictionDifference(*id, "was not predicted")
         for id in after
         if id[0] in drivers and id not in before
     ]
-    for id in before.keys() & after.keys():
-        for name, value in before[id].items():
-            if name not in after[id]:
-                found.append(PredictionDifference(*id, f"{name}: was predicted, is missing"))
-            elif after[id][name] != value:
-                found.append(
-                    PredictionDifference(*id, f"{name}: {value} was predicted, is {after[id][name]}")
-                )
-    return sorted(found)
 
 
 def _instances(slices: Iterable[semantic.NodeResourceSlice]) -> dict[ID, dict[str, Any]]:
@@ -97,17 +105,11 @@ def _instances(slices: Iterable[semantic.NodeResourceSlice]) -> dict[ID, dict[st
 def differences(
     predicted: Iterable[ResourceSlice], published: Iterable[ResourceSlice]
 ) -> list[PredictionDifference]:
-    """What differs, by driver and device. Drivers of which nothing was predicted do not matter, nor do parts that are being
-    replaced: of each pool only the newest generation counts."""
+    """The differences, by driver and device. Drivers without predicted devices do not matter, nor do slices that are being
+    replaced: only the newest generation of each pool counts."""
     before = _devices(predicted)
     after = _devices(each for _, pool in _newest(published) for each in pool)
-    drivers = {driver for driver, _ in before}
-    found = [PredictionDifference(*id, "is missing") for id in before if id not in after]
-    found += [
-        PredictionDifference(*id, "was not predicted")
-        for id in after
-        if id[0] in drivers and id not in before
-    ]
+    found = _unmatched(before, after)
     for id in before.keys() & after.keys():
         found += [PredictionDifference(*id, words) for words in _changes(id[0], before[id], after[id])]
     found += _unbound(before, after)
@@ -147,13 +149,13 @@ def _changes(driver: str, before: Device, after: Device) -> Iterator[str]:
         one, other = old.get(name), new.get(name)
         if isinstance(one, UnknownAttribute):
             if other is None:
-                yield f"attribute {name}: was predicted, is missing"
-        elif one is not None and one != other:  # more attributes than predicted do no harm
-            yield f"attribute {name}: {_shown(one)} was predicted, is {_shown(other)}"
+                yield f"attribute {name}: was predicted, but is missing"
+        elif one is not None and one != other:  # additional attributes do no harm
+            yield f"attribute {name}: {_shown(one)} was predicted, but it is {_shown(other)}"
     for name in sorted(before.capacity.keys() | after.capacity.keys()):
         wanted, found = before.capacity.get(name), after.capacity.get(name)
         if wanted is not None and wanted != found:
-            yield f"capacity {name}: {wanted.value} was predicted, is {found.value if found is not None else 'missing'}"
+            yield f"capacity {name}: {wanted.value} was predicted, but it is {found.value if found is not None else 'missing'}"
     for field in ("consumes_counters", "taints", "allow_multiple_allocations"):
         if (getattr(before, field) or None) != (getattr(after, field) or None):
             yield f"{_json(field)}: not as predicted"
@@ -175,10 +177,11 @@ def _shown(attribute: DeviceAttribute | None) -> str:
 
 
 def _unbound(before: Mapping[ID, Device], after: Mapping[ID, Device]) -> Iterator[PredictionDifference]:
-    """Values that were bound and differ, or were bound apart and are equal. The first device of a binding is right."""
+    """Values that were bound and differ, or were bound separately and are equal. The first device of a binding counts as
+    right."""
     # attribute and binding → its first device and value
     firsts: dict[tuple[str, str], tuple[ID, list[Element]]] = {}
-    # attribute and value → where it was seen first, and its binding
+    # attribute and value → its first device, and its binding
     owners: dict[tuple[str, Element], tuple[ID, str]] = {}
     for id in sorted(before.keys() & after.keys()):
         published = _attributes(id[0], after[id])
@@ -190,13 +193,14 @@ def _unbound(before: Mapping[ID, Device], after: Mapping[ID, Device]) -> Iterato
             first, expected = firsts.setdefault((name, key), (id, values))
             if not set(values) & set(expected):
                 yield PredictionDifference(
-                    *id, f"attribute {name}: was to be equal to that of {first[0]}/{first[1]}, is not"
+                    *id, f"attribute {name}: should be equal to that of {first[0]}/{first[1]}, but is not"
                 )
                 continue
             for value in values:
                 other, binding = owners.setdefault((name, value), (id, key))
                 if binding != key:
                     yield PredictionDifference(
-                        *id, f"attribute {name}: was to differ from that of {other[0]}/{other[1]}, does not"
+                        *id,
+                        f"attribute {name}: should differ from that of {other[0]}/{other[1]}, but does not",
                     )
                     break

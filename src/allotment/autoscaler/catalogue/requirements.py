@@ -1,12 +1,12 @@
-"""Which values of a label are possible, and whether two such statements can both be true.
+"""The possible values of a label, and whether two such statements can both be true.
 
 A machine that does not run yet has labels with a known value, and others of which only the possible values are known. A test
-of a label (``In``, ``NotIn``, ``Exists``, ``DoesNotExist``, ``Gt``, ``Lt``, ``Gte``, ``Lte``) is a set of values as well, so
-both are the same thing: :class:`Values`. Several tests of one label are their intersection.
+of a label (``In``, ``NotIn``, ``Exists``, ``DoesNotExist``, ``Gt``, ``Lt``, ``Gte``, ``Lte``) is also a set of values, so
+both are represented by :class:`LabelValues`. Several tests of one label are their intersection.
 
-Two questions are asked. An overlay *applies* to a machine that passes its tests; a label that the machine does not have passes
-NotIn and DoesNotExist only. A pool *offers* a machine if nothing that both speak of is contradictory; labels that no instance type
-of the catalogue has are the pool's to give.
+There are two questions. An overlay *applies* to a machine that passes its tests; a label that the machine does not have
+passes only NotIn and DoesNotExist. A pool *offers* a machine if the two do not contradict each other on any label; labels
+that no instance type of the catalogue has are set by the pool.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from allotment.api.autoscaling import Requirement
 
 @dataclass(frozen=True, slots=True)
 class LabelValues:
-    """The values in ``listed``, or with ``others`` all except those; with bounds, only whole numbers within them."""
+    """The values in ``listed`` or, with ``others``, all except those; with bounds, only whole numbers within them."""
 
     listed: frozenset[str] = frozenset()
     others: bool = False
@@ -54,14 +54,14 @@ class LabelValues:
         """Whether both can be true of one machine."""
         if self.absent and other.absent:
             return True
-        for finite, second in ((self, other), (other, self)):  # mostly one value against a test
+        for finite, second in ((self, other), (other, self)):  # usually one value against a test
             if not finite.others:
                 return any(value in second and value in finite for value in finite.listed)
         return not (self & other).empty
 
     @property
     def only(self) -> str | None:
-        """The value, if there is just one."""
+        """The value, if there is only one."""
         return next(iter(self.listed)) if not self.others and len(self.listed) == 1 else None
 
     def _within(self, value: str) -> bool:
@@ -75,10 +75,10 @@ class LabelValues:
 
 ANY = LabelValues(others=True)
 NONE = LabelValues(absent=True)
-"""Of a label that the machine is known not to have."""
+"""The values of a label that the machine is known not to have."""
 
 Possible = Mapping[str, LabelValues]
-"""By label; of labels that are not in it nothing is known."""
+"""By label; nothing is known about other labels."""
 
 
 def one(value: str) -> LabelValues:
@@ -87,7 +87,7 @@ def one(value: str) -> LabelValues:
 
 
 def passing(requirements: Iterable[Requirement]) -> dict[str, LabelValues]:
-    """What passes all tests, which must be valid."""
+    """The values that pass all tests, which must be valid."""
     return both([(test.key, _values(test)) for test in requirements])
 
 
@@ -96,7 +96,7 @@ def labelled(labels: Mapping[str, str]) -> dict[str, LabelValues]:
 
 
 def both(statements: Iterable[tuple[str, LabelValues]]) -> dict[str, LabelValues]:
-    """All of the statements at once."""
+    """Both statements at once."""
     found: dict[str, LabelValues] = {}
     for key, values in statements:
         found[key] = found[key] & values if key in found else values
@@ -104,7 +104,7 @@ def both(statements: Iterable[tuple[str, LabelValues]]) -> dict[str, LabelValues
 
 
 def failed(machine: Possible, tests: Possible) -> str | None:
-    """The first label for which the machine does not pass; None if it passes all tests."""
+    """The first label for which the machine fails; None if it passes all tests."""
     for key, wanted in tests.items():
         if not (wanted.absent if key not in machine else machine[key].meets(wanted)):
             return key
@@ -112,7 +112,7 @@ def failed(machine: Possible, tests: Possible) -> str | None:
 
 
 def contradiction(one: Possible, other: Possible) -> str | None:
-    """The first label of which both speak and cannot both be right."""
+    """The first label on which the two contradict each other."""
     fewer, more = (one, other) if len(one) < len(other) else (other, one)
     for key, values in fewer.items():
         if key in more and not values.meets(more[key]):

@@ -1,1 +1,1 @@
-"""Which nodes can go, with their pods on other nodes or on cheaper machines."""
+"""Which nodes can be removed, if their pods move to other nodes or to cheaper machines."""

@@ -1,17 +1,19 @@
-"""Which nodes can go, their pods running elsewhere or on cheaper machines that come in their place.
+"""Which nodes can be removed, if their pods run elsewhere or on cheaper machines.
 
-``consolidate(simulation, machines, candidates, now=…) -> Consolidation`` looks for the set of nodes whose going saves most. What may go at
-all is told by ``removability`` (pools, annotations, budgets). For a set of nodes, their pods are evicted, the nodes removed, and the pods
-placed as the scheduler would; what finds no room is planned for (``provisioner``) with machines that are cheaper than the set. Every
-set that is taken leaves less to pay, or as much for fewer nodes, so nothing that went comes back, however often this is done.
+``consolidate(simulation, machines, candidates, now=…) -> Consolidation`` finds the set of nodes whose removal saves most.
+``removability`` says which nodes may be removed at all (pools, annotations, budgets). For a set of nodes, their pods are
+evicted, the nodes removed, and the pods placed as the scheduler would; for pods without room, ``provisioner`` plans machines
+that are cheaper than the set. Every accepted set lowers the price, or keeps it with fewer nodes, so the process ends, however
+often it is repeated.
 
-Where there are few nodes, all sets are tried and the best one is taken. Where there are many, those that are empty go first, then each
-by itself whose pods fit elsewhere, the least used first, then one, two and more of them against cheaper machines. Then again, until
-nothing is found: what was planned before may go again. What is different in the end is the answer.
+If there are few nodes, all sets are tried and the best one is taken. If there are many, empty nodes are removed first; then
+single nodes whose pods fit elsewhere, the least used first; then one, two and more nodes against cheaper machines. This
+repeats until nothing more is found; machines planned earlier may be removed again. The answer is the difference between the
+beginning and the end.
 
-Pods that wait and find room count as if they were there, and keep the nodes that they go to; so do those on nodes that are on their way
-out. A gang moves whole: nodes with members of one gang go together or not at all, and where some members are on a node that stays,
-all do. Work is counted in trials, nothing in time.
+Waiting pods that find room count as if they were running, and keep the nodes on which they will run; so do pods on nodes that
+are being removed. A gang moves as a whole: nodes with members of one gang are removed together or not at all, and if some
+members are on a node that stays, all of these nodes stay. Effort is counted in trials, never in time.
 """
 
 from __future__ import annotations
@@ -23,9 +25,8 @@ from decimal import Decimal
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
 from allotment.api.core import Node
+from allotment.api.meta import key_of
 from allotment.autoscaler.catalogue.machine import Machine
 from allotment.autoscaler.consolidate.removability import Removability, Stay, is_leaving
 from allotment.autoscaler.provision.lots import rank
@@ -40,7 +41,6 @@ from allotment.autoscaler.simulate.drain import (
     belongs_to_node,
     clear,
 )
-from allotment.autoscaler.simulate.forkable_cluster import key_of
 from allotment.autoscaler.simulate.node_arrival import arrive
 from allotment.autoscaler.simulate.simulation import BoundPod
 from allotment.autoscaler.simulate.utilisation import utilisation
@@ -55,33 +55,36 @@ if TYPE_CHECKING:
     from allotment.api.core import Pod
     from allotment.autoscaler.simulate.simulation import Simulation
 
+__all__ = ["Consolidation", "RemovableNode", "consolidate"]
+
 EXHAUSTIVE_SETS = 6
 EXHAUSTIVE_PODS = 30
-"""Nodes, or sets of them that must go together, of which all combinations are tried; with no more pods on them than this."""
+"""Up to this number of nodes, or of sets that must be removed together, all combinations are tried, if they have no more pods
+than this."""
 KINDS = 6
-"""Kinds of pods for each of which room is kept where there are few."""
+"""The number of kinds of pods for each of which room is reserved in small problems."""
 TRIALS = 32
 MANY_PODS = 100
-"""Sets that are planned with new machines, where there are more; and pods of one such set."""
+"""In larger problems, the number of sets that are planned with new machines, and the number of pods in one such set."""
 NODES_AT_ONCE = 8
-"""Nodes that are tried at once where there are many, and then twice as many."""
+"""How many nodes are tried at once in large problems; the number doubles after a success."""
 RETRY_NODES = 100
-"""Nodes that are tried again after machines were bought, which have some room."""
+"""How many nodes with some room are tried again after machines were added."""
 SIZES = (1, 2, 3, 4, 6, 8, 12)
 EFFORT_PER_PLAN = SolverEffort(rounds=60, resales=2, steps=1_500, tries=300)
-"""For each of the many plans that are made."""
+"""The effort for each of the many plans."""
 NOTHING = Decimal(0)
 
 Unit = tuple[str, ...]
-"""Nodes that go together or not at all."""
+"""Nodes that are removed together or not at all."""
 
 
-NOT_ASKED = Stay("it was not looked at by itself any more, after others went")
+NOT_ASKED = Stay("it was not examined alone again after other nodes were removed")
 
 
 @dataclass(frozen=True, slots=True)
 class RemovableNode:
-    """A node that can go. ``reason`` is Empty or Underutilized; a price that is not known counts as nothing."""
+    """A node that can be removed. ``reason`` is Empty or Underutilized; an unknown price counts as nothing."""
 
     node: str
     reason: str
@@ -90,13 +93,13 @@ class RemovableNode:
 
 @dataclass(frozen=True, slots=True)
 class Consolidation:
-    """What to do, all of it together: launch ``machines``, then let the nodes of ``gone`` go. ``moved`` has every pod that gets another
-    node, those on new machines too (which are named by ``machines``)."""
+    """One complete change: launch ``machines``, then remove the nodes in ``gone``. ``moved`` has every pod that gets another
+    node, including those on new machines (named as in ``machines``)."""
 
     gone: tuple[RemovableNode, ...]
     machines: tuple[NewNode, ...]
     moved: tuple[PodPlace, ...]
-    dropped: tuple[str, ...]  # pods that go with their nodes: daemons, and who only looks at devices
+    dropped: tuple[str, ...]  # pods that end with their nodes: daemons, and pods that only have admin access
     stays: Mapping[str, Stay]  # every candidate that stays
 
     @property
@@ -115,13 +118,13 @@ def consolidate(
     owners: Iterable[NodePool | NodeGroup] = (),
     effort: SolverEffort = EFFORT_PER_PLAN,
 ) -> Consolidation:
-    """What can be saved now; the simulation is as it was, afterwards.
+    """The possible savings now. Afterwards, the simulation is as it was before.
 
-    ``candidates`` are the nodes that may be looked at, each with the time (seconds, as ``now``) at which a pod last came or went there.
-    ``machines`` are those of ``overlays.evaluate``, all of them: they tell prices too. ``owners`` are pools and groups besides theirs, for nodes
-    of which no machine can be had any more. ``effort`` is for each plan.
+    ``candidates`` are the nodes to examine, each with the time (seconds, as ``now``) at which a pod last came or left.
+    ``machines`` are all machines of ``overlays.evaluate``, because they also give prices. ``owners`` are pools and groups
+    besides theirs, for nodes whose machines are no longer available. ``effort`` is for each plan.
     """
-    machines = declaring(simulation, machines)  # before any node is tried without
+    machines = declaring(simulation, machines)  # before any node is removed on trial
     with simulation.trial():
         search = _Search(simulation, machines, Removability(simulation, machines, owners, now=now), effort)
         search.begin({name: now - since for name, since in candidates.items()})
@@ -132,7 +135,7 @@ def consolidate(
 
 @dataclass(frozen=True, slots=True)
 class _Trial:
-    """What comes of letting nodes go: what is saved, and the machines that came."""
+    """The result of removing nodes: the savings, and the added machines."""
 
     nodes: Unit
     saved: Decimal
@@ -142,12 +145,12 @@ class _Trial:
 
     @property
     def worth(self) -> tuple[Decimal, int, int, int]:
-        """By which one is better than another: money, machines that need not come, nodes that go, pods that need not move."""
+        """The order of results: money, machines that are not needed, removed nodes, pods that need not move."""
         return self.saved, -len(self.new), len(self.nodes), -len(self.moved)
 
 
 class _Search:
-    """The state is the simulation's; what is noted here says what was done to it."""
+    """The simulation has the state; this object records what was done to it."""
 
     def __init__(
         self,
@@ -162,7 +165,7 @@ class _Search:
         self._effort = effort
         self._budgets = Budgets(simulation.cluster)
         self._stays: dict[str, Stay] = {}
-        self._old: dict[str, Node] = {}  # candidates that may go, as long as they are there
+        self._old: dict[str, Node] = {}  # candidates that may be removed, while they exist
         self._new: dict[str, Machine] = {}
         self._gone: dict[str, tuple[str, Decimal | None]] = {}  # reason and price
         self._reasons: dict[str, str] = {}
@@ -170,9 +173,9 @@ class _Search:
         self._dropped: set[str] = set()
         self._trials = 0
         self._few = False  # everything is tried
-        self._single: set[Unit] = set()  # all units, when they were last looked at
-        self._hopeless: set[Hashable] = set()  # looks of sets for which there is nothing cheaper
-        self._stuck: set[Unit] = set()  # those whose pods find no room, as long as nothing is bought
+        self._single: set[Unit] = set()  # all units, as they were last examined
+        self._hopeless: set[Hashable] = set()  # states of sets without a cheaper alternative
+        self._stuck: set[Unit] = set()  # nodes whose pods find no room, until machines are added
 
     # --- the beginning and the end ---
 
@@ -184,7 +187,7 @@ class _Search:
                 continue
             stay = self._standings.keeps(nodes[name], quiet[name])
             if stay is None and name in taken:
-                stay = Stay("a pod that waits has its place there")
+                stay = Stay("a waiting pod has its place there")
             if stay is not None:
                 self._stays[name] = stay
             else:
@@ -192,7 +195,7 @@ class _Search:
                 self._reasons[name] = self._standings.reason(name)
 
     def _settle(self) -> set[str]:
-        """Gives those who wait, or will when their nodes have gone, the places that they will get anyway; returns the nodes."""
+        """Places waiting pods, and pods of nodes that are being removed, where they will run anyway; returns these nodes."""
         for name, node in list(self._simulation.objects(Node).items()):
             if is_leaving(node):
                 for pod in self._simulation.pods(name):
@@ -230,7 +233,7 @@ class _Search:
     # --- what may go together ---
 
     def _units(self) -> list[Unit]:
-        """The nodes that may go, those together that have members of one gang."""
+        """The nodes that may be removed; those with members of one gang together."""
         home = {name: name for name in (*self._old, *self._new)}
 
         def root(name: str) -> str:
@@ -254,7 +257,7 @@ class _Search:
         return [tuple(each) for each in found.values()]
 
     def _gangs(self, nodes: Iterable[str]) -> Iterator[list[str]]:
-        """Of each gang with members on these nodes, all nodes that have any."""
+        """For each gang with members on these nodes, all nodes with members."""
         cluster, groups = self._simulation.cluster, dict[str, None]()
         for name in nodes:
             groups.update({pod.group: None for pod in cluster.nodes[name].pods.values() if pod.group})
@@ -267,7 +270,7 @@ class _Search:
     # --- the search ---
 
     def improve(self) -> bool:
-        """Lets some nodes go for good. False: nothing is found any more."""
+        """Removes some nodes for good. Returns False if nothing more is found."""
         units = self._units()
         self._single = set(units)
         self._hopeless.clear()
@@ -277,7 +280,7 @@ class _Search:
         return self._let_empty_go(units) or self._each_alone(units) or self._some_for_cheaper(units)
 
     def _best(self, units: Sequence[Unit]) -> bool:
-        """Tries all sets of units, those first that cost most, and takes the best."""
+        """Tries all sets of units, the most expensive first, and takes the best."""
         sets = [each for size in range(1, len(units) + 1) for each in combinations(units, size)]
         choices = [tuple(name for unit in each for name in unit) for each in sets]
         choices.sort(key=lambda nodes: (-self._price(nodes), len(nodes), nodes))
@@ -298,8 +301,9 @@ class _Search:
         return self._let_all_go(sorted(empty, key=lambda unit: (-self._price(unit), unit)), buy=False)
 
     def _each_alone(self, units: Sequence[Unit]) -> bool:
-        """Those first that have least to do; more and more at once while that works, so that pods do not move to nodes that go next. Room is
-        only ever lost where no machine was bought: who found none then is not asked again, and of the others a few."""
+        """Tries single nodes, those with the least work first; and more and more at once while that succeeds, so that pods do
+        not move to nodes that are removed next. Unless machines are added, room only shrinks, so a node whose pods found none
+        is not tried again; of the others, a few are."""
         order = sorted(units, key=lambda unit: (self._used(unit), -self._price(unit), unit))
         order = order[:RETRY_NODES] if self._new else [unit for unit in order if unit not in self._stuck]
         found, size = False, NODES_AT_ONCE
@@ -312,7 +316,7 @@ class _Search:
         return found
 
     def _some_for_cheaper(self, units: Sequence[Unit]) -> bool:
-        """Sets of nodes, those first where most is paid for nothing."""
+        """Tries sets of nodes, those with the most unused cost first."""
         waste = {unit: self._price(unit) * (1 - Decimal(self._used(unit))) for unit in units}
         order = sorted(units, key=lambda unit: (-waste[unit], unit))
         found = False
@@ -325,7 +329,7 @@ class _Search:
         return found
 
     def _let_all_go(self, sets: Sequence[Unit], *, buy: bool) -> bool:
-        """As many of them as can, one after another."""
+        """Removes as many of them as possible, one after another."""
         found = False
         for nodes in sets:
             look = self._look(nodes) if buy else None
@@ -350,7 +354,7 @@ class _Search:
         return sum(len(self._simulation.cluster.nodes[name].pods) for name in nodes)
 
     def _used(self, unit: Unit) -> float:
-        """How much of the nodes is in use, resources and devices, of what is used most."""
+        """The used part of the nodes, by the resource or device kind that is used most."""
         return min(float(max(utilisation(self._simulation, name).most for name in unit)), 1.0)
 
     def _price(self, nodes: Iterable[str]) -> Decimal:
@@ -369,7 +373,9 @@ class _Search:
         with self._simulation.trial() as trial:
             found = self._try(nodes, buy=buy)
             if isinstance(found, Stay):
-                if nodes in self._single:  # what keeps several together is nobody's own reason
+                if (
+                    nodes in self._single
+                ):  # the reason that keeps several together belongs to none of them alone
                     self._note(nodes, found)
                 return False
             trial.keep()
@@ -389,7 +395,7 @@ class _Search:
         return True
 
     def _try(self, nodes: Unit, *, buy: bool) -> _Trial | Stay:
-        """Lets nodes go; to be called in a fork, which is to be reverted if they stay."""
+        """Removes nodes. Call this in a fork, and revert the fork if they stay."""
         cost, known = self._price(nodes), self._simulation.cluster.pods
         going = {name: self._reasons[name] for name in nodes if name in self._old}
         if why := self._standings.spare(going):
@@ -416,17 +422,6 @@ class _Search:
         paid = sum((each.price for each in new.values()), NOTHING)
         return _Trial(nodes, cost - paid, new, moved, tuple(map(key_of, cleared.gone)))
 
-    def _hopeless_pod(self, nodes: Unit, pods: Sequence[PodInfo]) -> Stay | None:
-        """The pod that fewest nodes have room for, if no other node does: to find that out costs little."""
-        first = min(pods, key=lambda each: _hardest(each.pod))
-        with self._simulation.trial():
-            for name in nodes:
-                node = self._simulation.node(name)
-                self._simulation.put(replace(node, spec=replace(node.spec, unschedulable=True)))
-            waiting = self._simulation.simulate_evict_pod(first.pod, first.node).pod
-            found = self._simulation.fits(waiting)
-        return _homeless(first.key, found) if isinstance(found, NoNode) else None
-
     def _protected(self, nodes: Unit) -> dict[str, str]:
         known = self._simulation.cluster.pods
         keys = [key_of(pod) for name in nodes for pod in self._standings.moving(name)]
@@ -437,7 +432,7 @@ class _Search:
         }
 
     def _placed(self, cleared: Cleared, cost: Decimal, *, buy: bool) -> Mapping[str, Machine] | Stay:
-        """Places all pods that were evicted, on machines that cost less if need be; returns these."""
+        """Places all evicted pods, if necessary on machines that cost less; returns these machines."""
         stay = self._on_existing(cleared.waiting)
         if stay is None:
             return {}
@@ -446,15 +441,15 @@ class _Search:
             return stay
         first, plan = self._plan(cleared.waiting, cheaper)
         if plan.pending or plan.price >= cost:
-            return Stay(f"{stay.why}, and no cheaper machines would do", stay.pods)
+            return Stay(f"{stay.why}, and there are no cheaper machines for them", stay.pods)
         self._schedule(first)
         if not carry_out(self._simulation, plan) or self._torn(cleared.waiting):
             return stay
         return {each.name: each.machine for each in plan.nodes}
 
     def _plan(self, pods: Sequence[Pod], machines: Sequence[Machine]) -> tuple[Sequence[Pod], Plan]:
-        """The cheapest plan for pods that were evicted, and those that are given the room that there is before it is made. A plan takes
-        that room as it comes; where there are few pods, one kind of them after another is also given it first."""
+        """The cheapest plan for evicted pods, and the pods that get existing room before it is made. A plan uses existing
+        room in a fixed order; in small problems, one kind of pods after another also gets that room first."""
         plans: list[tuple[Sequence[Pod], Plan]] = [((), self._planned((), pods, machines))]
         if plans[0][1].existing and self._few:
             kinds: dict[int, list[Pod]] = {}
@@ -471,11 +466,11 @@ class _Search:
             return provision(self._simulation, machines, rest, effort=self._effort)
 
     def _schedule(self, pods: Sequence[Pod]) -> set[str]:
-        """Places those that find room; returns their keys."""
+        """Places the pods that find room; returns their keys."""
         return {key_of(pod) for pod in pods if isinstance(self._simulation.schedule(pod), BoundPod)}
 
     def _on_existing(self, pods: Sequence[Pod]) -> Stay | None:
-        """Places all pods where there is room, or none. Whoever found no place goes first the next time."""
+        """Places all pods in existing room, or none. A pod that found no place goes first the next time."""
         order, stay = sorted(pods, key=_hardest), None
         for _ in range(DRAIN_ROUNDS):
             with self._simulation.trial() as trial:
@@ -499,7 +494,7 @@ class _Search:
         return None
 
     def _torn(self, pods: Sequence[Pod]) -> Stay | None:
-        """A gang that is not where its topology wants it."""
+        """A gang that is not where its topology requires it."""
         cluster = self._simulation.cluster
         for group in dict.fromkeys(filter(None, map(group_key, pods))):
             known = cluster.groups.get(group)
@@ -517,13 +512,14 @@ def _homeless(pod: str, refusal: NoNode) -> Stay:
 
 
 def _hardest(pod: Pod) -> tuple[int, int, int, str]:
-    """By which those come first that fewest nodes have room for."""
+    """The order in which pods with the fewest possible nodes come first."""
     requests = PodInfo(pod).requests
     return -len(pod.spec.resource_claims), -requests.get("cpu", 0), -requests.get("memory", 0), key_of(pod)
 
 
 def carry_out(simulation: Simulation, plan: Plan) -> bool:
-    """Adds the machines of a plan and binds its pods, in whatever order that works. False: somebody is refused after all."""
+    """Adds the machines of a plan and binds its pods, in any order that works. Returns False if some pod is refused after
+    all."""
     for each in plan.nodes:
         arrive(simulation, each.machine, each.name)
     places = [*plan.existing, *(place for each in plan.nodes for place in each.places)]

@@ -1,11 +1,11 @@
-"""When nodes of a NodePool may go, as its ``spec.disruption`` says; in Karpenter's words and with its defaults.
+"""When nodes of a NodePool may be removed according to its ``spec.disruption``, with Karpenter's terms and defaults.
 
-``consolidateAfter`` is how long a node is left alone after a pod came or went, 0 if it is not given. A budget says how many nodes of the
-pool may be on their way out at a time: a number, or a part of the pool's nodes, rounded up; always, or for some time after each time
-of a cron schedule (UTC); for all reasons or some. Of several that are active the strictest counts. A pool without budgets has one of 10 %; one
-whose budgets are all inactive is free.
+``consolidateAfter`` is how long a node is left alone after a pod came or left; 0 by default. A budget limits how many nodes
+of the pool may be removed at a time: a number, or a percentage of the pool's nodes, rounded up. It applies always, or for
+some time after each time of a cron schedule (UTC), and to all reasons or some. Among active budgets, the strictest counts. A
+pool without budgets has one of 10 %; a pool whose budgets are all inactive has no limit.
 
-What cannot be read lets nothing go: validation refuses it, but a cluster may have it all the same.
+A policy that cannot be read keeps all nodes: validation refuses it, but a cluster may contain it all the same.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from allotment.api.autoscaling import NodePool
 
 EMPTY, UNDERUTILIZED = "Empty", "Underutilized"
-"""Why a node goes."""
+"""Why a node is removed."""
 WHEN_EMPTY = "WhenEmpty"
 NEVER = "Never"
 USUAL = (DisruptionBudget(nodes="10%"),)
@@ -32,7 +32,7 @@ _NODES = re.compile(r"(100|[0-9]{1,2})%|([0-9]{1,9})")
 
 @dataclass(frozen=True, slots=True)
 class DisruptionPolicy:
-    """What a pool says about its nodes."""
+    """A pool's policy for its nodes."""
 
     pool: str
     disruption: Disruption
@@ -42,12 +42,14 @@ class DisruptionPolicy:
         return cls(pool.metadata.name, pool.spec.disruption or Disruption())
 
     def keeps(self, *, empty: bool, quiet: float) -> str:
-        """Why a node is left alone that no pod came to or went from for ``quiet`` seconds; empty if it need not be."""
+        """Why a node stays that no pod came to or left for ``quiet`` seconds; empty if the policy allows its removal."""
         policy, after = self.disruption.consolidation_policy, self.disruption.consolidate_after or "0s"
         if after == NEVER:
             return f"pool {self.pool} keeps its nodes: consolidateAfter is {NEVER}"
         if policy == WHEN_EMPTY and not empty:
-            return f"pool {self.pool} lets only empty nodes go: consolidationPolicy is {WHEN_EMPTY}"
+            return (
+                f"pool {self.pool} allows only empty nodes to be removed: consolidationPolicy is {WHEN_EMPTY}"
+            )
         wait = seconds(after)
         if wait is None:
             return f"pool {self.pool} has a consolidateAfter that cannot be read"
@@ -56,7 +58,7 @@ class DisruptionPolicy:
         return ""
 
     def allowed(self, reason: str, nodes: int, now: float) -> int:
-        """How many of the pool's nodes may be on their way out for a reason."""
+        """How many of the pool's nodes may be in removal at a time for a reason."""
         budgets = self.disruption.budgets or USUAL
         limits = [_limit(each, nodes, now) for each in budgets if not each.reasons or reason in each.reasons]
         return min(limits, default=UNLIMITED)

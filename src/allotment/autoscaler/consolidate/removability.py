@@ -1,17 +1,18 @@
-"""How a node stands: what it costs, whose it is, and what keeps it whatever could be done with its pods.
+"""Whether a node may be removed: its price, its owner, and what keeps it regardless of its pods' alternatives.
 
-A node may go if it comes from a NodePool or a NodeGroup that is known and not of a fixed size, is ready and not on its way out already, and
-neither it nor a pod on it says otherwise. Which annotations count:
+A node may be removed if it comes from a known NodePool or NodeGroup without a fixed size, is ready, is not already being
+removed, and neither its annotations nor those of its pods forbid it. These annotations count:
 
 - ``karpenter.sh/do-not-disrupt: "true"`` of a node or a pod;
 - ``cluster-autoscaler.kubernetes.io/scale-down-disabled: "true"`` of a node;
-- ``cluster-autoscaler.kubernetes.io/safe-to-evict`` of a pod: ``"false"`` keeps it where it is, ``"true"`` lets it go though nobody owns it.
+- ``cluster-autoscaler.kubernetes.io/safe-to-evict`` of a pod: ``"false"`` keeps it where it is, ``"true"`` allows its
+  eviction although no controller owns it.
 
-A pod that no controller owns would not come back, so it holds its node, as with Cluster Autoscaler (Karpenter evicts it). Pods that need no
-other place (``drain.goes_along``) do not hold it, nor do those that only look at devices.
+A pod without a controller would not come back, so it keeps its node, as with Cluster Autoscaler (Karpenter evicts it). Pods
+that need no other place (``drain.goes_along``) do not keep it, nor do pods with only admin access to devices.
 
-The price is that of the machine with the node's instance type, zone, capacity type and pool, or of its group. A node whose price is not known
-counts as costing nothing: it goes if its pods find room, and pays for nothing new.
+The price is that of the machine with the node's instance type, zone, capacity type and pool, or of its group. A node of
+unknown price counts as free: it is removed if its pods find room, but it does not justify new machines.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ from allotment.api.autoscaling import (
     NodePool,
 )
 from allotment.api.core import Node
+from allotment.api.meta import key_of
 from allotment.autoscaler.catalogue.node_claims import DISRUPTED
 from allotment.autoscaler.consolidate.disruption_policy import EMPTY, UNDERUTILIZED, DisruptionPolicy
 from allotment.autoscaler.simulate.drain import goes_along, only_looks
-from allotment.autoscaler.simulate.forkable_cluster import key_of
 
 if TYPE_CHECKING:
     from allotment.api.core import Pod
@@ -53,14 +54,14 @@ Source = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Stay:
-    """A node stays. ``why`` has counts and no names of pods; ``pods`` are those that hold it, with what keeps each."""
+    """A node stays. ``why`` has counts and no names of pods; ``pods`` are those that keep it, with the reason for each."""
 
     why: str
     pods: Mapping[str, str] = field(default_factory=dict)
 
 
 def source_of(node: Node) -> Source | None:
-    """What a node comes from."""
+    """The pool or group from which a node comes."""
     for label in (NODE_POOL, NODE_GROUP):
         if name := node.metadata.labels.get(label):
             return label, name
@@ -68,7 +69,7 @@ def source_of(node: Node) -> Source | None:
 
 
 class Removability:
-    """See the module; of the nodes of one simulation, at one time. ``owners`` are pools and groups besides those of machines."""
+    """Which nodes of one simulation may be removed at one time. ``owners`` are pools and groups besides those of machines."""
 
     def __init__(
         self,
@@ -97,14 +98,14 @@ class Removability:
         self._owners[_source(origin)] = origin
 
     def price(self, node: Node) -> Decimal | None:
-        """Per hour; None: not known."""
+        """Per hour; None: unknown."""
         source = source_of(node)
         return self._prices.get(_key(source, node.metadata.labels)) if source is not None else None
 
     # --- what keeps a node ---
 
     def keeps(self, node: Node, quiet: float) -> Stay | None:
-        """Why a node stays where nothing happened for ``quiet`` seconds; None if it may go, as far as pods and budgets allow."""
+        """Why a node stays that was quiet for ``quiet`` seconds; None if it may be removed, subject to pods and budgets."""
         why = self._node_keeps(node)
         if why:
             return Stay(why)
@@ -123,11 +124,11 @@ class Removability:
             return "it comes from no pool and no group"
         what, origin = _named(source), self._owners.get(source)
         if origin is None:
-            return f"its {what} is not known"
+            return f"its {what} is unknown"
         if isinstance(origin, NodePool) and origin.spec.replicas is not None:
             return f"{what} has a fixed number of nodes"
         if is_leaving(node):
-            return "it is on its way out already"
+            return "it is already being removed"
         if not _ready(node):
             return "it is not ready"
         for mark in (DO_NOT_DISRUPT, SCALE_DOWN_DISABLED):
@@ -150,14 +151,14 @@ class Removability:
         return ""
 
     def moving(self, node: str) -> list[Pod]:
-        """The pods of a node that need another one if it goes."""
+        """The pods of a node that need another one if it is removed."""
         pods = self._simulation.pods(node)
         return [pod for pod in pods if not goes_along(pod) and not only_looks(self._simulation, pod)]
 
     # --- how many may go ---
 
     def spare(self, going: Mapping[str, str]) -> str:
-        """Why nodes cannot go besides those that went, each for its reason, Empty or Underutilized; empty if they can."""
+        """For each reason, Empty or Underutilized, why no more nodes can be removed after those that were; empty if they can."""
         sources: dict[Source, list[str]] = {}
         for name, reason in going.items():
             sources.setdefault(self._sources[name], []).append(reason)
@@ -168,17 +169,15 @@ class Removability:
                 for reason in sorted(set(reasons)):
                     allowed = rules.allowed(reason, self._sizes[source], self._now)
                     if count > allowed:
-                        return (
-                            f"the budgets of {_named(source)} let {_nodes(allowed)} go at a time ({reason})"
-                        )
+                        return f"the budgets of {_named(source)} allow the removal of {_nodes(allowed)} at a time ({reason})"
         return ""
 
     def went(self, nodes: Iterable[str]) -> None:
-        """Nodes go for good."""
+        """Records that nodes were removed for good."""
         self._absent.update(self._sources[name] for name in nodes)
 
     def enough(self) -> str:
-        """Why too many nodes have gone, as the simulation is now; empty if that is not so."""
+        """Why too many nodes have been removed in the present simulation; empty if they have not."""
         nodes = self._simulation.objects(Node).values()
         sizes = Counter(source for node in nodes if (source := source_of(node)))
         for source, before in self._sizes.items():
@@ -188,7 +187,7 @@ class Removability:
         return ""
 
     def reason(self, node: str) -> str:
-        """Why a node would go."""
+        """Why a node would be removed."""
         return UNDERUTILIZED if self.moving(node) else EMPTY
 
 
@@ -197,21 +196,21 @@ def _source(origin: NodePool | NodeGroup) -> Source:
 
 
 def _key(source: Source, labels: Mapping[str, str]) -> tuple[str, ...]:
-    """By which a node is known to be such a machine; nodes of a group are all alike."""
+    """The key under which machines like the node's are found; nodes of a group are all alike."""
     if source[0] == NODE_GROUP:
         return source
     return (*source, *(labels.get(each, "") for each in (INSTANCE_TYPE, ZONE, CAPACITY_TYPE)))
 
 
 def is_leaving(node: Node) -> bool:
-    """Whether a node is on its way out."""
+    """Whether a node is being removed."""
     return node.metadata.deletion_timestamp is not None or any(
         each.key == DISRUPTED.key for each in node.spec.taints
     )
 
 
 def _ready(node: Node) -> bool:
-    """What a node does not say of itself is taken for true, as in files."""
+    """Conditions that a node does not report count as fulfilled, as for nodes from files."""
     return all(each.status == "True" for each in node.status.conditions if each.type == "Ready")
 
 

@@ -1,1 +1,1 @@
-"""Which machines to add for the pods that wait, at what price, and why some pods stay pending."""
+"""Which machines to add for waiting pods, at what price, and why some pods stay pending."""

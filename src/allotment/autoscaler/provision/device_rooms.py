@@ -1,8 +1,8 @@
-"""What can be said of a machine's devices by counting: necessary, not sufficient.
+"""Conditions on a machine's devices that follow from counting: necessary, not sufficient.
 
-Each request of a claim takes so many devices out of those that suit it, and nobody else may have these. So of any set of devices,
-requests that can be met only from within it cannot take more than there are. The sets looked at are those that suit some
-request. Left out are devices that several claims may share, admin access and All, and devices that somebody has already (``taken``).
+Each request of a claim takes a number of devices out of those that suit it, exclusively. So for any set of devices, requests
+that only this set can meet cannot take more than it contains. The examined sets are those that suit some request. Left out
+are devices that several claims may share, admin access and All, and devices that are already allocated (``taken``).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from allotment.scheduler.cluster import Cluster
 
 Wants = list[tuple[int, int]]
-"""(devices that suit, how many of them), for each request of a bundle."""
+"""(suitable devices, how many of them), for each request of a bundle."""
 
 
 def device_rooms(
@@ -53,7 +53,7 @@ def device_rooms(
 
 
 def site_of(node: Node, slices: Sequence[ResourceSlice], cluster: Cluster) -> Site | None:
-    """The devices that a node would reach; None if they cannot be told."""
+    """The devices that a node would reach; None if that is unknown."""
     features = cluster.fleet.features
     try:
         pools = gather_pools(node, slices, features, everywhere=by_pool(slices))
@@ -68,17 +68,17 @@ def mask_of(site: Site, devices: Collection[DeviceID]) -> int:
 
 
 def countable(site: Site, wants: Sequence[Wants]) -> set[int]:
-    """The sets of devices for which counting says something."""
+    """The sets of devices for which counting gives a condition."""
     return {mask for each in wants for mask, _ in each if mask and not mask & site.shareable}
 
 
 def needs_within(mask: int, wants: Wants) -> int:
-    """How many devices of a set somebody takes who can be served from nowhere else."""
+    """How many devices of a set are taken by requests that no other device can meet."""
     return sum(count for suits, count in wants if suits and not suits & ~mask)
 
 
 def wants_on(site: Site, claims: Sequence[Sequence[ResourceClaim]], cluster: Cluster) -> list[Wants]:
-    """What each of these asks for on a site, as far as it can be counted."""
+    """The countable requests of each bundle on a site."""
     book = Book(cluster.classes, cluster.fleet.features)
     return [_wants(site, book, each) for each in claims]
 
@@ -110,7 +110,7 @@ def _wants(site: Site, book: Book, claims: Sequence[ResourceClaim]) -> Wants:
 def can_serve(
     slices: Sequence[ResourceSlice], claims: Sequence[Sequence[ResourceClaim]], cluster: Cluster
 ) -> bool:
-    """Whether a node that reached these slices could have any device of them for any of the claims; if that cannot be told, yes."""
+    """Whether a node that reached these slices could get any of their devices for any of the claims; True if that is unknown."""
     asked = [each for each in claims if any(not is_carrier(claim) for claim in each)]
     if not asked:
         return False
@@ -139,7 +139,7 @@ def for_all(slice: ResourceSlice) -> ResourceSlice:
 
 
 def held(simulation: ForkableCluster) -> set[DeviceID]:
-    """Devices that claims have, admin access aside."""
+    """Devices that claims hold, except by admin access."""
     return {
         DeviceID(each.driver, each.pool, each.device)
         for claim in simulation.objects(ResourceClaim).values()

@@ -1,4 +1,4 @@
-"""What one attempt at a plan comes to so far; and pods put in their places, which is when a draft becomes true."""
+"""The state of one attempt at a plan; and the placement of pods that turns a draft into a result."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from allotment.api.meta import key_of
 from allotment.autoscaler.provision.lots import Bundle, lots_of
 from allotment.autoscaler.provision.plan import PodPlace, devices_of
-from allotment.autoscaler.simulate.forkable_cluster import key_of
 from allotment.scheduler.diagnosis import NoNode
 
 if TYPE_CHECKING:
@@ -21,16 +21,20 @@ UNIT = 10**6
 
 @dataclass(slots=True)
 class PlanDraft:
-    """See the module."""
+    """One attempt at a plan, with its machines, places and reasons so far."""
 
     nodes: dict[str, Machine] = field(default_factory=dict)
     places: dict[str, PodPlace] = field(default_factory=dict)  # by pod
     reasons: dict[str, str] = field(default_factory=dict)
     types: dict[str, Mapping[str, str]] = field(default_factory=dict)
-    refusals: dict[str, str] = field(default_factory=dict)  # by pod, what its machine said when it came
+    refusals: dict[str, str] = field(
+        default_factory=dict
+    )  # by pod, the answer of its machine when it was added
     bound: int = 0
     exact: bool = True
-    loose: bool = False  # machines could not be looked at one by one: more may be found, and less may do
+    loose: bool = (
+        False  # machines could not be judged one by one: more pods may fit, and a cheaper plan may exist
+    )
 
     @property
     def price(self) -> int:
@@ -38,12 +42,12 @@ class PlanDraft:
 
 
 def units(machine: Machine) -> int:
-    """A price in whole numbers."""
+    """A price as an integer."""
     return int(machine.price * UNIT)
 
 
 def place_on_existing(simulation: Simulation, bundles: Sequence[Bundle], draft: PlanDraft) -> list[Bundle]:
-    """Places what fits on the nodes there are; returns the rest. What is like one that did not fit is not tried."""
+    """Places the pods that fit on existing nodes; returns the others. Once a pod does not fit, equal ones are not tried."""
     lots, _ = lots_of(bundles, simulation)
     for lot in lots:
         for bundle in lot.bundles:
@@ -53,7 +57,7 @@ def place_on_existing(simulation: Simulation, bundles: Sequence[Bundle], draft: 
 
 
 def place(simulation: Simulation, bundle: Bundle, draft: PlanDraft, node: str = "") -> bool:
-    """Binds a whole bundle, to one node if that is given; True if that worked."""
+    """Binds a whole bundle, to the given node if there is one; True if that worked."""
     with simulation.trial() as trial:
         places = []
         for pod in bundle:

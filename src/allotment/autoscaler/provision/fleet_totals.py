@@ -1,9 +1,10 @@
-"""What a whole set of machines must have at least, added up over all of them: necessary in every model.
+"""What a whole set of machines must provide in total: conditions that are necessary in every model.
 
-However pods are spread over nodes and wherever their devices are, together they take no more cpu, memory and pods than the
-machines and the free room of the cluster have together; and of any set of devices, requests that can be met only from within it take
-no more than there are. So a set of machines that does not have it serves nobody, and a linear program over these rows gives a price
-that no plan can be below. It is a weak bound where machines are filled badly, but it needs no assumption about who reaches what.
+However pods are distributed, and wherever their devices are, together they take no more cpu, memory and pod slots than the
+machines and the free room of the cluster provide; and for any set of devices, requests that only this set can meet take no
+more than it contains. A set of machines that violates this serves no valid plan. A linear program over these rows gives a
+lower bound on the price of every plan. The bound is weak if machines cannot be filled well, but it needs no assumption about
+which node reaches what.
 """
 
 from __future__ import annotations
@@ -37,13 +38,13 @@ if TYPE_CHECKING:
     from allotment.autoscaler.simulate.simulation import Simulation
 
 MOST_SLICES = 400
-"""With more slices than these, devices are not added up: each would have to be judged by every request."""
+"""With more slices than these, devices are not added up, because every request would have to be compared with each."""
 ONE_POD = 10**9
 
 
 @dataclass(frozen=True, slots=True)
 class TotalsRow:
-    """So much is needed beyond what the cluster has, and each machine brings so much."""
+    """The need beyond what the cluster has, and how much of it each machine provides."""
 
     need: int
     brings: Mapping[int, int]  # by machine
@@ -51,7 +52,8 @@ class TotalsRow:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """See the module. ``candidates`` are machines by number; those that no pod can tell from a cheaper one are left out."""
+    """The totals of a set of pods. ``candidates`` are machines by number; machines that no pod can distinguish from a cheaper
+    one are left out."""
 
     candidates: Sequence[int]
     prices: Mapping[int, int]
@@ -63,14 +65,14 @@ class Totals:
         return self.prices[machine]
 
     def allow(self, machines: Iterable[int]) -> bool:
-        """Whether nothing that can be added up speaks against a set of machines."""
+        """Whether the totals allow a set of machines."""
         chosen = list(machines)
         return all(
             sum(self.draws[each][place] for each in chosen) <= most for place, most in enumerate(self.limits)
         ) and all(sum(row.brings.get(each, 0) for each in chosen) >= row.need for row in self.rows)
 
     def bound(self) -> int:
-        """What machines cost at least."""
+        """The least price of machines that meet the totals."""
         rows = [row for row in self.rows if row.need > 0]
         if not rows or not self.candidates:
             return 0
@@ -94,7 +96,7 @@ class Totals:
         return fair.bound([1] * len(rows), [1] * len(self.limits))
 
     def _column(self, machine: int, rows: Sequence[TotalsRow]) -> dict[int, float]:
-        """By row, as parts of what is needed, and of what limits leave."""
+        """By row, as fractions of the need, and of what the limits leave."""
         found = {
             place: row.brings[machine] / row.need for place, row in enumerate(rows) if row.brings.get(machine)
         }
@@ -115,7 +117,7 @@ def totals_of(
     draws: Mapping[int, Sequence[int]],
     limits: Sequence[int],
 ) -> Totals:
-    """For all pods of these lots, whose bundles have these claims. ``prices`` has the machines to look at."""
+    """For all pods of these lots, whose bundles have these claims. ``prices`` has the machines to consider."""
     rows = [
         *_resources(simulation, machines, lots, prices.keys()),
         *_devices(simulation, machines, lots, claims, prices.keys()),
@@ -147,7 +149,7 @@ def _devices(
     claims: Sequence[Sequence[ResourceClaim]],
     numbers: Collection[int],
 ) -> Iterable[TotalsRow]:
-    """Every device as if one node reached it."""
+    """All devices, as if one node reached them."""
     published = list(simulation.objects(ResourceSlice).values())
     own: dict[tuple[str, str], int] = {}
     for number in numbers:

@@ -1,12 +1,12 @@
 """Which gangs to leave out of a plan when there is not room for all.
 
-An attempt to plan for all pods may give some gangs fewer places than their minimum: they are *broken*, and their places are lost on
-them. What is best is asked of whole attempts, each without some of the gangs, as leaving one out makes room for others:
+An attempt to plan for all pods may give some gangs fewer places than their minimum: they are *broken*, and their places are
+wasted. Choices are compared by whole attempts, each without some of the gangs, because leaving one out makes room for others:
 
-- of few gangs, every choice is tried, and the best attempt counts: most pods of the highest priority, then of the next, and so on;
-  then the lowest price;
-- of many, half of the broken ones go, the least important, until none is broken; then some of them are taken back, the most
-  important first, where that breaks nothing.
+- with few gangs, every choice is tried, and the best attempt wins: the most pods of the highest priority, then of the next,
+  and so on; then the lowest price;
+- with many gangs, the less important half of the broken ones is left out until none is broken; then some of these are added
+  again, the most important first, if that breaks nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Draft = TypeVar("Draft")
 
 @dataclass(frozen=True, slots=True)
 class GangSelection(Generic[Draft]):
-    """A plan without some gangs: which of the others are broken, with words; and how good it is, more being better."""
+    """A plan without some gangs: which of the others are broken, with words; and its merit, of which more is better."""
 
     draft: Draft
     without: frozenset[str]
@@ -35,8 +35,8 @@ class GangSelection(Generic[Draft]):
 def best_attempt(
     gangs: Sequence[str], attempt: Callable[[frozenset[str]], GangSelection[Draft]], *, thorough: bool
 ) -> GangSelection[Draft]:
-    """An attempt in which no gang is broken. ``gangs``, the most important first, are all that can be; ``thorough`` if an attempt is
-    cheap enough to be made many times."""
+    """An attempt in which no gang is broken. ``gangs`` are all candidates, the most important first; ``thorough`` means that
+    an attempt is cheap enough to be repeated many times."""
     first = attempt(frozenset())
     if not first.broken:
         return first
@@ -48,7 +48,7 @@ def best_attempt(
 def _best_of_all(
     gangs: Sequence[str], attempt: Callable[[frozenset[str]], GangSelection[Draft]]
 ) -> GangSelection[Draft]:
-    """Of equals the one that leaves out the fewest, and of these the least important."""
+    """Among equals, the choice that leaves out the fewest gangs, and then the least important ones."""
     choices = [
         frozenset(each) for count in range(1, len(gangs) + 1) for each in combinations(reversed(gangs), count)
     ]

@@ -1,16 +1,17 @@
-"""A plan looked at once more where machines could not be looked at one by one.
+"""Improves a plan when machines could not be judged one by one.
 
-That is so where devices are reached from several nodes, and where the choice of zones, or of whom a pod joins, was made before the
-machines. The plan is then one that works, but what was proven holds for those choices only. So
+That is the case if several nodes reach the same devices, or if zones, or the partners of a pod, were chosen before the
+machines. The plan is then valid, but its proof holds only for those choices. Therefore
 
-- what machines have together (``fleet_totals``) gives a bound that holds whatever is chosen;
-- whole sets of machines are tried (``machine_sets``): for few pods all of them, first for all who wait, then for those who have
-  a place; if the steps suffice, what is found is exact;
-- of more pods those are tried who found no place, one after another, and then those of the machines that cost most, a few machines
-  at a time, as long as that saves something.
+- the totals of machines (``fleet_totals``) give a bound that holds for every choice;
+- whole sets of machines are tried (``machine_sets``): for few pods all sets, first for all waiting pods, then for those with
+  a place; if the steps suffice, the result is exact;
+- for more pods, those without a place are tried one after another, and then those of the most expensive machines, a few
+  machines at a time, while that saves something.
 
-Sets of machines know nothing of preferences. Where these matter (weights of pools, ``minValues``, alternatives of claims; spreading, since
-the scheduler counts only the domains that have nodes) no sets are tried, and a plan is exact only if it costs what the bound says.
+Sets of machines ignore preferences. If these matter (weights of pools, ``minValues``, alternatives of claims; spreading,
+because the scheduler counts only the domains that have nodes), no sets are tried, and a plan is exact only if its price
+equals the bound.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from allotment.api.autoscaling import ZONE
 from allotment.api.core import NodeSelector
+from allotment.api.meta import key_of
 from allotment.api.resource import ResourceSlice
 from allotment.autoscaler.catalogue.machine import node_of
 from allotment.autoscaler.provision.draft import PlanDraft, place, place_on_existing, units
@@ -28,7 +30,6 @@ from allotment.autoscaler.provision.fleet_totals import Totals, totals_of
 from allotment.autoscaler.provision.lots import Bundle, bundled, deals, in_gang, labels_read, lots_of
 from allotment.autoscaler.provision.machine_sets import CheapestSet, MachineSets
 from allotment.autoscaler.provision.machine_trials import claims_of, machine_kind
-from allotment.autoscaler.simulate.forkable_cluster import key_of
 from allotment.autoscaler.simulate.node_arrival import arrive, daemon_sets
 
 if TYPE_CHECKING:
@@ -38,17 +39,18 @@ if TYPE_CHECKING:
     from allotment.autoscaler.solver.covering import SolverEffort
 
 ALL_SETS_PODS = 8
-"""Pods for which all sets of machines are tried."""
+"""Up to this number of pods, all sets of machines are tried."""
 MOST_RECONSIDERED_PODS = 200
-"""Pods with more of which nothing is tried."""
+"""Above this number of pods, nothing is tried."""
 _GLANCE = 150
-"""Steps for one set of machines where not all is tried."""
+"""Steps for one set of machines if not all sets are tried."""
 AT_A_TIME = (1, 2, 3)
-"""Machines that are sold and bought anew together."""
+"""How many machines are sold and replaced together."""
 
 
 class Reconsideration:
-    """See the module. ``draws`` is what each machine takes of what ``left`` says of the limits. The simulation is as it was after every call."""
+    """Improves drafts for one set of waiting pods. ``draws`` is what each machine takes of the limits in ``left``. After
+    every call, the simulation is as it was."""
 
     def __init__(
         self,
@@ -60,7 +62,7 @@ class Reconsideration:
         *,
         by_price: bool = False,
     ) -> None:
-        """With ``by_price``, alternatives of claims are no preferences."""
+        """With ``by_price``, alternatives of claims are not preferences."""
         self._simulation = simulation
         self._machines = machines
         self._left, self._draws = left, draws
@@ -98,7 +100,7 @@ class Reconsideration:
     # --- the bound ---
 
     def _bounded(self, served: Sequence[Pod], draft: PlanDraft) -> PlanDraft:
-        """The draft, with a bound for the machines of those who are not on nodes that exist."""
+        """The draft, with a bound for the machines of pods that are not on existing nodes."""
         new = [pod for pod in served if draft.places[key_of(pod)].node in draft.nodes]
         with self._simulation.trial():
             for pod in served:
@@ -109,14 +111,15 @@ class Reconsideration:
         return dataclasses.replace(draft, bound=bound, exact=draft.exact or bound == draft.price)
 
     def _left_over(self, pods: Sequence[Pod], draft: PlanDraft) -> list[Bundle]:
-        """Those who find no room on nodes that exist; the others are given it. Gangs are left whole: where they go is looked for as a whole."""
+        """The pods that find no room on existing nodes; the others are placed there. Gangs are left whole, because they are
+        placed as a whole."""
         gangs = [pod for pod in pods if in_gang(pod, self._simulation)]
         others = [pod for pod in pods if pod not in gangs]
         left = place_on_existing(self._simulation, bundled(others, self._simulation), draft)
         return [*left, *bundled(gangs, self._simulation)]
 
     def _totals(self, bundles: Sequence[Bundle], draft: PlanDraft) -> Totals:
-        """For pods besides those of a draft, whose machines are there already and have drawn on the limits."""
+        """The totals for pods besides those of a draft, whose machines already exist and count against the limits."""
         lots, _ = lots_of(bundles, self._simulation)
         numbers = {id(machine): number for number, machine in enumerate(self._machines)}
         drawn = [self._draws[numbers[id(machine)]] for machine in draft.nodes.values()]
@@ -150,7 +153,7 @@ class Reconsideration:
         }
 
     def _candidates(self, reads: Sequence[str]) -> Mapping[int, int]:
-        """Prices of machines, of those that nothing tells apart only the cheapest."""
+        """Prices of machines; among machines that nothing distinguishes, only the cheapest."""
         found: dict[object, int] = {}
         for number, machine in sorted(enumerate(self._machines), key=lambda each: (units(each[1]), each[0])):
             found.setdefault(machine_kind(machine, reads), number)
@@ -159,7 +162,7 @@ class Reconsideration:
     # --- sets of machines ---
 
     def _searched(self, pods: Sequence[Pod], draft: PlanDraft, ceiling: int | None) -> PlanDraft | None:
-        """The cheapest machines for pods, if they are known to be that or cost less than the ceiling."""
+        """The cheapest machines for pods, if they are proven cheapest or cost less than the ceiling."""
         found = PlanDraft(exact=False)
         with self._simulation.trial():
             left = self._left_over(pods, found)
@@ -173,7 +176,7 @@ class Reconsideration:
     def _sets(
         self, bundles: Sequence[Bundle], draft: PlanDraft, ceiling: int | None, *, thorough: bool = True
     ) -> CheapestSet:
-        """Unless ``thorough``, little is spent on each set, and nothing is exact."""
+        """Unless ``thorough``, each set gets little effort, and nothing is exact."""
         totals = self._totals(bundles, draft)
         most = _most(bundles, self._simulation)
         if ceiling is None:
@@ -196,7 +199,7 @@ class Reconsideration:
     # --- a few at a time ---
 
     def _more_served(self, pods: Sequence[Pod], draft: PlanDraft) -> PlanDraft:
-        """Those without a place one after another; a gang would have to come whole, and does not here."""
+        """Tries pods without a place one after another; gangs are left out, because they would have to be placed as a whole."""
         for bundle in bundled([pod for pod in pods if key_of(pod) not in draft.places], self._simulation):
             if any(pod.spec.scheduling_group is not None for pod in bundle) or not self._steps:
                 continue
@@ -228,7 +231,7 @@ class Reconsideration:
         return draft
 
     def _resold(self, pods: Sequence[Pod], draft: PlanDraft, sold: Sequence[str]) -> PlanDraft | None:
-        """The draft without these machines, with others for less in their place, if there are such."""
+        """The draft with these machines replaced by cheaper ones, if there are any."""
         gone = {
             each.pod
             for each in draft.places.values()
@@ -253,7 +256,8 @@ class Reconsideration:
         return dataclasses.replace(self._with(kept, found), exact=False)
 
     def _carried_out(self, draft: PlanDraft, pods: Sequence[Pod]) -> bool:
-        """Adds a draft's machines and binds its pods, in whatever order that works. Each is a step; False if there are none left."""
+        """Adds a draft's machines and binds its pods, in any order that works. Each binding is a step; False if no steps are
+        left."""
         self._steps -= len(draft.nodes) + len(draft.places)
         if self._steps < 0:
             self._steps = 0
@@ -274,7 +278,7 @@ class Reconsideration:
 
 
 def _sales(draft: PlanDraft) -> Iterator[tuple[str, ...]]:
-    """Machines to sell together, the dearest first."""
+    """Machines to sell together, the most expensive first."""
     names = sorted(draft.nodes, key=lambda name: (-draft.nodes[name].price, name))
     for size in AT_A_TIME:
         for start in range(len(names) - size + 1):
@@ -282,14 +286,14 @@ def _sales(draft: PlanDraft) -> Iterator[tuple[str, ...]]:
 
 
 def _keeping(draft: PlanDraft, found: PlanDraft) -> PlanDraft:
-    """What was found, with the reasons of those who have no place in it."""
+    """The result, with the reasons for pods that have no place in it."""
     left = {pod: words for pod, words in draft.reasons.items() if pod not in found.places}
     types = {pod: words for pod, words in draft.types.items() if pod not in found.places}
     return dataclasses.replace(found, reasons=left, types=types)
 
 
 def _most(bundles: Sequence[Bundle], simulation: Simulation) -> int:
-    """So many machines are enough: each has a pod, or a device for one."""
+    """The largest useful number of machines: each has a pod, or a device for one."""
     devices = sum(
         max(each.count or 1 for each in ((request.exactly,) if request.exactly else request.first_available))
         for bundle in bundles

@@ -1,8 +1,8 @@
-"""From pods that wait to NodeClaims: which machines to ask for now, given what is on its way.
+"""From waiting pods to NodeClaims: which machines to request now, given those on their way.
 
-The names of claims follow from what they are for, machine and pods. So whoever plans the same once more, not knowing that it was
-done already (a lost answer, a crash, a second planner), asks for the same claim and not for another machine. Pods that are alike
-may change places between two plans, so a name that is known to be taken is another one's.
+The name of a claim is derived from its machine and pods. So if the same plan is made once more (after a lost reply, a crash,
+or by a second planner), it requests the same claim and not another machine. Equal pods may swap places between two plans, so
+a name that is known to be taken gets another one.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from allotment.api.meta import key_of
 from allotment.api.quantity import Quantity
 from allotment.autoscaler.catalogue.node_claims import claim_of, on_offer
 from allotment.autoscaler.provision.provisioner import provision
 from allotment.autoscaler.simulate.expected_machines import expect
-from allotment.autoscaler.simulate.forkable_cluster import key_of
 from allotment.autoscaler.simulate.pending_pods import make_claims
 from allotment.autoscaler.solver.covering import USUAL, SolverEffort
 from allotment.scheduler.config.configuration import DEFAULT_SCHEDULER
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
     from allotment.autoscaler.simulate.simulation import Simulation
 
 _SOURCE = 40
-"""Characters of the pool's name that the names of its claims begin with."""
+"""How many characters of the pool's name begin the names of its claims."""
 _NANOS = 10**9
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """A machine to ask for, and whom it is for."""
+    """A machine to request, and its pods."""
 
     claim: NodeClaim
     machine: Machine
@@ -51,13 +51,13 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class LaunchDecision:
-    """What to launch for pods; the plan says who stays out, and why."""
+    """What to launch for pods; the plan says which pods stay pending, and why."""
 
     plan: Plan
     launches: tuple[Launch, ...]
 
     def told(self) -> Iterator[tuple[Pod, str]]:
-        """What is launched for each pod, or for its gang, in words: ``2 machines gpu-8 in zone-a are being launched``."""
+        """For each pod, the machines for it or its gang in words: ``2 machines gpu-8 in zone-a are being launched``."""
         gangs: dict[str, list[Launch]] = {}
         for launch in self.launches:
             for group in {group_key(pod) for pod in launch.pods} - {""}:
@@ -88,8 +88,8 @@ def decide(
     is_new: Callable[[NodeClaim], bool] = lambda claim: False,
     effort: SolverEffort = USUAL,
 ) -> LaunchDecision:
-    """What to launch for these pods, as ``pending`` finds them. ``machines`` are all that there are, ``claims`` all NodeClaims; those
-    that failed a short while ago tell what cannot be had. The simulation is as it was, afterwards."""
+    """What to launch for these pods, as ``pending`` finds them. ``machines`` are all that exist, ``claims`` all NodeClaims;
+    recently failed claims show what is out of stock. Afterwards, the simulation is as it was before."""
     with simulation.trial():
         expect(simulation, claims, machines, is_new)
         asking = [_ours(simulation, pod) for pod in pods]
@@ -101,7 +101,8 @@ def decide(
 
 
 def to_be_had(machines: Iterable[Machine], claims: Iterable[NodeClaim]) -> list[Machine]:
-    """Machines of pools and groups; what is not known to be had now is not available: out of stock, or its pool is going."""
+    """Machines of pools and groups. A machine whose source is not known to be usable now is unavailable: out of stock, or its
+    pool is being deleted."""
     machines = [each for each in machines if each.source]
     offered = {id(each) for each in on_offer(machines, claims)}
     return [each if id(each) in offered and not _is_going(each) else unavailable(each) for each in machines]
@@ -113,12 +114,12 @@ def _is_going(machine: Machine) -> bool:
 
 
 def unavailable(machine: Machine) -> Machine:
-    """The same, but not to be had now: it tells a price, and what is on its way."""
+    """The same machine, unavailable now: it still gives a price, and identifies machines on their way."""
     return dataclasses.replace(machine, offering=replace(machine.offering, available=False))
 
 
 def _ours(simulation: Simulation, pod: Pod) -> Pod:
-    """The pod, for a scheduler that is simulated: another one that runs is taken to decide as that does."""
+    """The pod with the name of a simulated scheduler; another scheduler is assumed to decide in the same way."""
     name = pod.spec.scheduler_name or ""
     if name in simulation.schedulers or not simulation.obstacles.runs(name):
         return pod
@@ -128,7 +129,7 @@ def _ours(simulation: Simulation, pod: Pod) -> Pod:
 
 
 def launch_of(new: NewNode, pods: Mapping[str, Pod], taken: Container[str]) -> Launch:
-    """A machine of a plan as one to ask for. ``pods`` are by ``namespace/name``, ``taken`` the names of claims that there are."""
+    """A machine of a plan as one to request. ``pods`` are by ``namespace/name``; ``taken`` are the existing names of claims."""
     mine = tuple(pods[place.pod] for place in new.places)
     served = tuple(pods[place.pod] for place in new.serves if place.pod in pods)
     drivers = {
@@ -143,7 +144,7 @@ def launch_of(new: NewNode, pods: Mapping[str, Pod], taken: Container[str]) -> L
 
 
 def claim_name(machine: Machine, pods: Iterable[Pod], taken: Container[str] = ()) -> str:
-    """The same for the same machine and pods, and for no others; but none that is taken."""
+    """The same name for the same machine and pods, and for no others; but never a taken one."""
     text = "\n".join([machine.name, *sorted(pod.metadata.uid for pod in pods)])
     names = (
         f"{machine.source[:_SOURCE].rstrip('.-')}-{hashlib.sha256(f'{number} {text}'.encode()).hexdigest()[:10]}"
@@ -153,7 +154,7 @@ def claim_name(machine: Machine, pods: Iterable[Pod], taken: Container[str] = ()
 
 
 def requests_for(pods: Sequence[Pod]) -> dict[str, Quantity]:
-    """What pods ask of a node together, themselves included."""
+    """The requests of pods on a node, with the number of pods."""
     total = {"pods": len(pods) * _NANOS}
     for pod in pods:
         for name, amount in requests_of(pod.spec).items():

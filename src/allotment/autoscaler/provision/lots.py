@@ -1,12 +1,12 @@
-"""Pods that wait, sorted into lots of equals.
+"""Waiting pods, sorted into lots of equals.
 
-What goes on one machine together or not at all is a *bundle*: mostly one pod, several where they share a claim that has no
-devices yet, or must be near each other on one node (``pod_ties``). Bundles that the scheduler cannot tell apart are one *lot*. Names of claims do not matter for that, and labels of
-pods only where somebody's rules about neighbours may look at them.
+Pods that must go on one machine together form a *bundle*: usually one pod; several if they share a claim that has no devices
+yet, or must be near each other on one node (``pod_ties``). Bundles that the scheduler cannot distinguish form a *lot*. Names
+of claims do not matter for that, and labels of pods matter only if rules of other pods may refer to them.
 
-Zones, and other domains of nodes, are settled before machines are chosen. Pods that must spread over them are dealt out so that
-each gets as many as the others, counting those that run already; lots that must be together (near other pods, or by the
-topology of their gang) get one. What is left of such rules for a machine by itself is how many of a lot it may have.
+Zones, and other domains of nodes, are chosen before machines. Pods that must spread over domains are dealt out evenly,
+counting pods that already run. Lots that must be together (near other pods, or by the topology of their gang) get one domain.
+For a single machine, these rules then only limit how many pods of a lot it may have.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from msgspec.structs import replace
 
 from allotment.api.autoscaling import HOSTNAME, ZONE
 from allotment.api.codec import encode
+from allotment.api.meta import key_of
 from allotment.autoscaler.provision.pod_ties import company_nodes, in_order, ties
-from allotment.autoscaler.simulate.forkable_cluster import key_of
 from allotment.scheduler.diagnosis import NoNode
 from allotment.scheduler.gangs.gang import gang_of
 from allotment.scheduler.pod import PodInfo, group_key
@@ -37,28 +37,26 @@ if TYPE_CHECKING:
 
 Bundle = tuple["Pod", ...]
 Choice = tuple[tuple[int, ...], int]
-"""Which alternatives of its claims a lot gets, and from which weight of pools; less is better."""
+"""The alternatives of its claims that a lot gets, and the weight of the pools; less is better."""
 MUST = "DoNotSchedule"
 
 
 @dataclass(slots=True)
 class Lot:
-    """Bundles that are alike. ``sample`` stands for all of them."""
+    """Equal bundles. ``sample`` represents all of them."""
 
     key: Hashable
     bundles: list[Bundle]
     requests: Amounts  # of one bundle
     plain: bool  # only resources, taints and labels of a node matter to it
     sociable: bool  # it has rules about other pods
-    outline: Hashable  # equal for lots that differ in resources alone; None if more may matter than that and devices
-    reads: frozenset[str]  # labels of nodes that it looks at
+    outline: Hashable  # equal for lots that differ in resources alone; None if more than these and devices may matter
+    reads: frozenset[str]  # labels of nodes that it depends on
     cap: int = 2**31  # how many of it one machine may have
     ganged: bool = False  # its pods are members of gangs
-    # labels that its nodes must have, because rules about other pods look at them
+    # labels that its nodes must have, because rules about other pods refer to them
     keyed: frozenset[str] = frozenset()
-    where: Mapping[str, str] = field(
-        default_factory=dict
-    )  # labels that were settled; none if nowhere will do
+    where: Mapping[str, str] = field(default_factory=dict)  # labels that were chosen; none if no value works
     together: tuple[tuple[str, Hashable], ...] = ()  # by label: lots with the same go to one domain
     number: int = 0  # the same for lots that were dealt from one
     tier: int = 0  # how many of the better choices are exhausted
@@ -70,12 +68,13 @@ class Lot:
 
     @property
     def importance(self) -> tuple[int, bool]:
-        """Who is served first where limits bind: by priority; of equals gangs, as they come whole or not at all."""
+        """The order in which lots are served if limits bind: by priority; among equals gangs first, because they are placed
+        as a whole or not at all."""
         return max(pod.spec.priority or 0 for pod in self.sample), self.ganged
 
     @property
     def spreads(self) -> list[TopologySpreadConstraint]:
-        """The rules that deal the pods out to domains."""
+        """The rules that distribute the pods over domains."""
         return [each for each in self.sample[0].spec.topology_spread_constraints if deals(each)]
 
     def reached_by(self, labels: Mapping[str, str]) -> bool:
@@ -97,12 +96,13 @@ def in_gang(pod: Pod, simulation: Simulation) -> bool:
 
 
 def rank(pod: Pod) -> tuple[int, str, str]:
-    """By which pods that wait are ordered: priority, age, name."""
+    """The order of waiting pods: priority, age, name."""
     return -(pod.spec.priority or 0), pod.metadata.creation_timestamp or "", key_of(pod)
 
 
 def bundled(pods: Sequence[Pod], simulation: Simulation) -> list[Bundle]:
-    """Pods that share a claim without devices, or must be on one node, are one bundle; the order is that of each one's first."""
+    """Pods that share a claim without devices, or must be on one node, form one bundle; bundles come in the order of their
+    first pods."""
     waiting = {key_of(pod): pod for pod in pods}
     cluster = simulation.cluster
     home = {key: key for key in waiting}
@@ -129,7 +129,7 @@ def bundled(pods: Sequence[Pod], simulation: Simulation) -> list[Bundle]:
 
 
 def lots_of(bundles: Iterable[Bundle], simulation: Simulation) -> tuple[list[Lot], dict[str, str]]:
-    """Lots, in the order of their first bundles; and of pods that the scheduler does not look at, why."""
+    """Lots, in the order of their first bundles; and for pods that the scheduler does not consider, the reason."""
     lots: dict[Hashable, Lot] = {}
     refused: dict[str, str] = {}
     bundles = list(bundles)
@@ -155,7 +155,7 @@ def lots_of(bundles: Iterable[Bundle], simulation: Simulation) -> tuple[list[Lot
 
 
 def _unnamed(shape: Hashable, pod: Pod) -> tuple[Hashable, ...]:
-    """The scheduler's shape, whatever the pod's claims and its gang are called."""
+    """The scheduler's shape, without the names of the pod's claims and gang."""
     assert isinstance(shape, tuple)
     profile, asks, seen, _, *volumes = shape
     if not pod.spec.resource_claims and pod.spec.scheduling_group is None:
@@ -236,7 +236,8 @@ def _dealt_by(pod: Pod) -> list[TopologySpreadConstraint]:
 
 
 def _together(pod: Pod, simulation: Simulation) -> Iterator[tuple[str, Hashable]]:
-    """(label, equal for pods that must be in one domain of it): by their gang, or by the pods that they must be near."""
+    """(label, a value equal for pods that must be in one domain of it): from their gang, or from the pods that they must be
+    near."""
     affinity = pod.spec.affinity.pod_affinity if pod.spec.affinity is not None else None
     for term in affinity.required if affinity is not None else ():
         if term.topology_key != HOSTNAME:
@@ -246,7 +247,7 @@ def _together(pod: Pod, simulation: Simulation) -> Iterator[tuple[str, Hashable]
 
 
 def _gathered_gang(pod: Pod, simulation: Simulation) -> tuple[str, tuple[str, ...]]:
-    """The gang that a pod is of, if all of its members must be in one domain, and of which labels."""
+    """The gang of a pod, if all of its members must be in one domain, and the labels."""
     group = group_key(pod)
     known = simulation.cluster.groups.get(group) if group else None
     gang = gang_of(group, known) if known is not None else None
@@ -254,7 +255,7 @@ def _gathered_gang(pod: Pod, simulation: Simulation) -> tuple[str, tuple[str, ..
 
 
 def company_of(lot: Lot, key: str, simulation: Simulation) -> set[str]:
-    """The domains in which those run that the lot must be near."""
+    """The domains with running pods that the lot must be near."""
     cluster = simulation.cluster
     near = dict(lot.together)[key]
     if isinstance(near, str):
@@ -267,7 +268,7 @@ def company_of(lot: Lot, key: str, simulation: Simulation) -> set[str]:
 def _running(
     selector: LabelSelector | None, namespace: str, key: str, simulation: Simulation
 ) -> Counter[str]:
-    """How many pods that are meant run in which domain."""
+    """How many matching pods run in which domain."""
     meant, counts = pods_selected(selector), Counter[str]()
     for info in simulation.cluster.nodes.values() if meant is not None else ():
         if (domain := info.labels.get(key)) is not None:
@@ -299,7 +300,7 @@ def labels_read(spec: PodSpec) -> set[str]:
 
 
 def alone(pod: Pod) -> Pod:
-    """A pod without its rules about pods that may still come to other nodes: near others, and evenly spread."""
+    """The pod without its rules about pods that may still come to other nodes: affinity and spreading."""
     spec = pod.spec
     affinity = spec.affinity
     if affinity is not None and affinity.pod_affinity is not None:
@@ -315,7 +316,7 @@ def alone(pod: Pod) -> Pod:
 def dealt(
     lot: Lot, rule: TopologySpreadConstraint, domains: Iterable[str], simulation: Simulation
 ) -> list[Lot]:
-    """A lot that must be spread over domains as one lot for each, evenly with what runs there."""
+    """Divides a lot that must be spread over domains into one lot for each, evenly together with running pods."""
     key = rule.topology_key
     if key in lot.where:
         return [lot]

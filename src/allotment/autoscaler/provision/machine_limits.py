@@ -1,8 +1,8 @@
-"""How much more machines may be launched of each pool and group.
+"""How many more machines of each pool and group may be launched.
 
-``limits`` of a pool are amounts that its nodes have together. Besides what nodes offer (cpu, memory, …), ``nodes`` is how many there
-are, and ``deviceclass/<class>`` how many devices of a class their drivers publish, in use or not; one that several nodes reach counts
-for the node that publishes it. A group limits the number of its nodes.
+The ``limits`` of a pool are total amounts over its nodes. Besides what nodes offer (cpu, memory, …), ``nodes`` is their
+number, and ``deviceclass/<class>`` the number of devices of a class that their drivers publish, in use or not; a device that
+several nodes reach counts for the node that publishes it. A group limits the number of its nodes.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ _ONE = 10**9
 
 
 class _Row(NamedTuple):
-    label: str  # by which a node names its pool or group
+    label: str  # the label with which a node names its pool or group
     owner: str
     resource: str
 
 
 class Limits:
-    """``left`` has for each limit how much may still be drawn, in billionths; ``draws`` what each machine draws of each."""
+    """``left`` has for each limit the amount that is left, in billionths; ``draws`` has what each machine takes of each
+    limit."""
 
     def __init__(self, simulation: Simulation, machines: Sequence[Machine]) -> None:
         self._simulation, self._machines = simulation, machines
@@ -52,7 +53,7 @@ class Limits:
         self.draws = [tuple(self._of_machine(machine, row) for row in rows) for machine in machines]
 
     def reached(self, machine: int) -> str:
-        """Which limits leave no room for one more such machine, with those in the cluster and in the plan."""
+        """Which limits leave no room for one more such machine, counting those in the cluster and in the plan."""
         each = self._machines[machine]
         if not each.source:
             return "its limits are reached"

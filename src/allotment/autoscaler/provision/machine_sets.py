@@ -1,11 +1,11 @@
-"""Whole sets of machines tried with the scheduler, in order of price: for few pods, exact.
+"""Tries whole sets of machines with the scheduler, in order of price: exact for few pods.
 
-``covering`` looks at machines one by one. That is not enough where a pod's devices may come from another machine than its own, or
-where pods depend on each other across machines. Here the cheapest set is the first one, by price, on which the scheduler can bind
-all pods: every order of binding and every place is tried, states that were met before are skipped, and sets of which the totals
-(``fleet_totals``) already say no are not tried at all. A machine may be in a set for its devices alone.
+``covering`` judges machines one by one. That is not sufficient if a pod's devices may belong to another machine than its own,
+or if pods depend on each other across machines. Here, the cheapest set is the first one, by price, on which the scheduler can
+bind all pods. Every order of binding and every place is tried; states that were met before are skipped, and sets that the
+totals (``fleet_totals``) exclude are not tried. A machine may be in a set only for its devices.
 
-Work is counted in steps, one for each binding that is tried and each set that is looked at. ``complete`` says that the steps sufficed:
+Effort is counted in steps, one for each attempted binding and each examined set. ``complete`` says that the steps sufficed:
 then no cheaper set serves the pods.
 """
 
@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from allotment.api.core import Node
+from allotment.api.meta import key_of
 from allotment.autoscaler.provision.lots import company_of, lots_of
 from allotment.autoscaler.provision.plan import PodPlace, devices_of
-from allotment.autoscaler.simulate.forkable_cluster import key_of
 from allotment.autoscaler.simulate.node_arrival import arrive
 from allotment.scheduler.diagnosis import NoNode
 
@@ -31,13 +31,14 @@ if TYPE_CHECKING:
     from allotment.autoscaler.simulate.simulation import Simulation
 
 MOST_EXISTING_NODES = 8
-"""Nodes that exist and may take pods in such a search; with more of them it proves nothing, and only new machines are tried."""
+"""The largest number of existing nodes that such a search includes; with more of them it proves nothing, and only new
+machines are tried."""
 Near = tuple[str, Hashable]
 
 
 @dataclass(frozen=True, slots=True)
 class CheapestSet:
-    """``machines``, by the name of the node that each becomes, and everybody's place; None if there is nothing below the ceiling."""
+    """``machines``, by the names of their nodes, and all places; None if there is no set below the ceiling."""
 
     machines: Mapping[str, int] | None
     places: Mapping[str, PodPlace]
@@ -46,7 +47,7 @@ class CheapestSet:
 
 @dataclass(slots=True)
 class _Kind:
-    """Pods that may take each other's place."""
+    """Pods that may swap their places."""
 
     pods: list[Pod]
     near: Mapping[
@@ -59,7 +60,8 @@ class _Kind:
 
 
 class MachineSets:
-    """See the module. Machines go by their number in ``machines``; the simulation is as it was after every call."""
+    """Searches sets of machines for waiting pods. Machines are given by their number in ``machines``; after every call, the
+    simulation is as it was."""
 
     def __init__(
         self, simulation: Simulation, machines: Sequence[Machine], totals: Totals, steps: int
@@ -75,8 +77,8 @@ class MachineSets:
     def cheapest(
         self, bundles: Sequence[Bundle], ceiling: int, most: int, for_each: int | None = None
     ) -> CheapestSet:
-        """Machines for all of these pods that cost less than the ceiling, at most so many of them. ``for_each``: so many steps may be
-        spent on one set; then nothing is proven."""
+        """At most this many machines for all of these pods that cost less than the ceiling. ``for_each`` limits the steps for
+        one set; then nothing is proven."""
         kinds = list(_kinds(bundles, self._simulation))
         for chosen in self._by_price(ceiling, most):
             self.steps -= 1
@@ -94,7 +96,8 @@ class MachineSets:
         return CheapestSet(None, {}, complete=self.steps >= 0 and self._all_seen and for_each is None)
 
     def _by_price(self, ceiling: int, most: int) -> Iterator[tuple[int, ...]]:
-        """Sets of machines, cheapest first. Each follows from one other: with one more of its last, or with the next in its place."""
+        """Sets of machines, cheapest first. Each derives from one other: with one more of its last machine, or with the next
+        instead of it."""
         totals = self._totals
         order = sorted(totals.candidates, key=lambda each: (totals.price(each), each))
         prices = [totals.price(each) for each in order]
@@ -121,7 +124,8 @@ class MachineSets:
 
 @dataclass(slots=True)
 class _Places:
-    """The pods of one set, bound one after another. ``fresh`` are new nodes, by their machine: of those that are still empty and alike, one is tried."""
+    """Binds the pods of one set, one after another. ``fresh`` are new nodes, by their machine; among equal ones that are
+    still empty, one is tried."""
 
     sets: MachineSets
     kinds: Sequence[_Kind]
@@ -185,7 +189,7 @@ class _Places:
         return False
 
     def _settled(self, kind: _Kind, node: Node) -> dict[Near, str] | None:
-        """The domains in which those must be who belong together, once one more of them is on the node; None if it may not be there."""
+        """The domains of gangs, once one more member is on the node; None if it may not be there."""
         found = dict(self._domains)
         for near, running in kind.near.items():
             here = node.metadata.labels.get(near[0])
@@ -195,7 +199,8 @@ class _Places:
 
 
 def _kinds(bundles: Iterable[Bundle], simulation: Simulation) -> Iterator[_Kind]:
-    """Pods by themselves that are alike are of one kind; who shares a claim or a node with another is of its own."""
+    """Equal pods that are alone in their bundle form one kind; a pod that shares a claim or a node with another is its own
+    kind."""
     bundles = list(bundles)
     for lot in lots_of([each for each in bundles if len(each) == 1], simulation)[0]:
         yield _Kind([pod for (pod,) in lot.bundles], _near(lot, simulation))
@@ -206,7 +211,7 @@ def _kinds(bundles: Iterable[Bundle], simulation: Simulation) -> Iterator[_Kind]
 
 
 def _near(lot: Lot, simulation: Simulation) -> dict[Near, Collection[str]]:
-    """Gangs only: the scheduler itself sees to affinity."""
+    """For gangs only: the scheduler itself enforces affinity."""
     return {near: company_of(lot, near[0], simulation) for near in lot.together if isinstance(near[1], str)}
 
 

@@ -1,9 +1,10 @@
-"""Machines tried out one at a time: what each would take, asked of the scheduler on a node that does not exist.
+"""Tries machines one at a time: what each would take, according to the scheduler, on a node that does not exist.
 
-A machine is put up in a fork of the cluster, pods are bound to it for real, and the fork is reverted. So taints, labels,
-devices, ports and everything else count as they will. To ask less: offerings of one type in one pool differ only in labels,
-so an answer holds for all of them that agree on the labels that a lot reads; and of pods for which only resources matter,
-one is tried, as the rest is arithmetic. Of lots that differ in resources alone, one is tried where there is room for them.
+A machine is added in a fork of the cluster, pods are bound to it, and the fork is reverted. So taints, labels, devices, ports
+and everything else count as they will in reality. Several facts reduce the number of trials. Offerings of one type in one
+pool differ only in labels, so an answer holds for all of them that agree on the labels that a lot reads. For pods for which
+only resources matter, one pod is tried, and the rest is arithmetic. Among lots that differ only in resources, one is tried if
+there is room for them.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from allotment.api.codec import encode
+from allotment.api.meta import key_of
 from allotment.api.resource import ResourceSlice
 from allotment.autoscaler.catalogue.machine import Machine, is_local, node_of
 from allotment.autoscaler.provision.device_rooms import can_serve, device_rooms, held
 from allotment.autoscaler.provision.lots import Bundle, Lot, alone, labels_read
 from allotment.autoscaler.provision.plan import devices_of
-from allotment.autoscaler.simulate.forkable_cluster import key_of
 from allotment.autoscaler.simulate.node_arrival import arrive, daemon_sets
 from allotment.autoscaler.simulate.simulation import BoundPod
 from allotment.autoscaler.solver.covering_problem import Dimension, Pattern
@@ -35,13 +36,13 @@ if TYPE_CHECKING:
 ONE_POD = 10**9
 ON_SHOW = "machine-on-show"
 ORDERS = 4_000
-"""Bindings that may be tried to find orders in which patterns hold, where not the first order does."""
+"""How many bindings may be tried to find an order for a pattern when the first order fails."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrialResult:
-    """How many bundles of a lot a machine takes when there is nothing else on it; if none, why, unless it is simply too small. ``rank`` says which of the
-    claims' alternatives they get: less is better."""
+    """How many bundles of a lot an empty machine takes; if none, why, unless it is simply too small. ``rank`` says which
+    alternatives of the claims they get: less is better."""
 
     most: int
     rank: tuple[int, ...] = ()
@@ -58,7 +59,7 @@ class _Given:
 
 @dataclass(frozen=True, slots=True)
 class _Tried:
-    """How many bundles went in, and whether it ended there: then more would not."""
+    """How many bundles were placed, and whether the trial ended there because no more fit."""
 
     count: int
     ended: bool
@@ -70,7 +71,7 @@ class _Tried:
 
 
 class Showroom:
-    """See the module. The simulation is as it was after every call."""
+    """Tries machines for the lots of waiting pods, and remembers the results. After every call, the simulation is as it was."""
 
     def __init__(
         self,
@@ -91,7 +92,7 @@ class Showroom:
             {key for each in daemon_sets(simulation) for key in labels_read(each.spec.template.spec)}
         )
         self._kinds = [machine_kind(machine, reads) for machine in machines]
-        self._free: dict[Hashable, Mapping[str, int]] = {}  # by kind: what a machine has for pods that wait
+        self._free: dict[Hashable, Mapping[str, int]] = {}  # by kind: the room of a machine for waiting pods
         self._rooms: dict[Hashable, tuple[Dimension, ...]] = {}
         self._wishes: _Wishes | None = None
         published = simulation.objects(ResourceSlice).values()
@@ -102,7 +103,7 @@ class Showroom:
         return self.taken(machine, self._lots[lot])
 
     def taken(self, machine: int, lot: Lot) -> TrialResult:
-        """The same for a lot, or what was dealt from it."""
+        """The result for a lot, or for the lot from which it was dealt."""
         return self._verdicts[machine][lot.number]
 
     def why(self, machine: int, lot: int) -> str:
@@ -114,11 +115,11 @@ class Showroom:
             return self._try_out(self._lots[lot], 1).words
 
     def kind(self, machine: int) -> Hashable:
-        """Equal for machines that differ only in where and how they can be had."""
+        """Equal for machines that differ only in place and availability."""
         return self._kinds[machine]
 
     def rearrange(self, lots: Sequence[Lot]) -> None:
-        """The lots were dealt out: what machines think of them stays."""
+        """Takes in lots that were dealt out; the results of trials stay valid."""
         self._lots = lots
         self._rooms, self._wishes = {}, None
 
@@ -159,7 +160,8 @@ class Showroom:
         likeness: tuple[Hashable, ...],
         alike: dict[tuple[Hashable, ...], _Tried],
     ) -> TrialResult:
-        """What a machine thinks of a lot; from what it thought of one that differs in resources alone, if there is room for these."""
+        """A machine's result for a lot; derived from that of a lot which differs only in resources, if there is room for
+        these."""
         rooms = self._room(machine, lot.requests, len(lot.sample))
         if not rooms:
             return TrialResult(0)  # ``why`` has the words
@@ -189,7 +191,7 @@ class Showroom:
         return _Tried(count, False, first.rank)
 
     def _offers(self, machine: int) -> Mapping[str, int]:
-        """The resources of a machine, without what the pods of DaemonSets take."""
+        """The resources of a machine, without those that the pods of DaemonSets take."""
         kind = self._kinds[machine]
         if kind not in self._free:
             with self._on_show(machine):
@@ -202,7 +204,7 @@ class Showroom:
         return min([offered.get(PODS, 0) // (ONE_POD * pods), *rooms])
 
     def _given(self, bundle: Bundle, rank: tuple[int, ...]) -> _Given | None:
-        """What the bundle gets too; None if it does not go, or not with these alternatives where they matter."""
+        """What the bundle gets as well; None if it does not fit, or not with these alternatives if they matter."""
         found = self._bind(bundle)
         if isinstance(found, NoNode) or not (self._any_alternative or found.rank == rank):
             return None
@@ -222,8 +224,8 @@ class Showroom:
     # --- several lots ---
 
     def holds(self, machine: int, pattern: Pattern) -> bool:
-        """Whether a machine takes all of this in some order, each with the alternatives that it gets alone if they matter. Rooms are
-        taken as checked."""
+        """Whether a machine takes this whole pattern in some order, each bundle with the alternatives that it gets alone, if
+        they matter. Rooms must have been checked."""
         special = [(lot, count) for lot, count in pattern if not self._lots[lot].plain]
         if not special or (len(special) == 1 and special[0][1] <= self.verdict(machine, special[0][0]).most):
             return True
@@ -245,7 +247,7 @@ class Showroom:
 
     @property
     def unsure(self) -> bool:
-        """Whether some pattern was given up on before all orders were tried: one that does not hold here might."""
+        """Whether some pattern was given up before all orders were tried: it might hold after all."""
         return self._steps < 0
 
     def _in_order(
@@ -255,8 +257,8 @@ class Showroom:
         taken: tuple[tuple[int, tuple[str, ...]], ...],
         dead: set[object],
     ) -> tuple[int, ...] | None:
-        """An order in which the rest can be bound: first lot by lot, then others, since who comes first may take what a later one
-        needs. ``taken`` is what the others have; ``dead`` is of it what leads nowhere."""
+        """An order in which the rest can be bound: first lot by lot, then others, because an earlier pod may take what a
+        later one needs. ``taken`` is what the others have; ``dead`` collects values of it that lead nowhere."""
         if not left:
             return ()
         state = tuple(sorted(taken))
@@ -278,7 +280,7 @@ class Showroom:
         return None
 
     def rooms(self, machine: int) -> tuple[Dimension, ...]:
-        """What is additive about a machine: its resources, and its devices."""
+        """The additive resources of a machine: its capacity, and its devices."""
         kind = self.kind(machine)
         found = self._rooms.get(kind)
         if found is None:
@@ -302,7 +304,7 @@ class Showroom:
         return [Dimension(room.size, tuple([room.needs[each] for each in wishes.by_lot])) for room in rooms]
 
     def _taken(self, machine: int) -> Collection[DeviceID]:
-        """Devices of a new machine that the pods of DaemonSets have."""
+        """Devices of a new machine that the pods of DaemonSets take."""
         if not daemon_sets(self._simulation):
             return ()
         with self._on_show(machine):
@@ -314,12 +316,12 @@ class Showroom:
         return self._wishes
 
     def claims(self, lot: int) -> list[ResourceClaim]:
-        """What one bundle of a lot has to be given."""
+        """The claims of one bundle of a lot that need devices."""
         return claims_of(self._lots[lot].sample, self._simulation)
 
     @property
     def shares(self) -> bool:
-        """Whether some pod may get a device of another machine than its own: then what a machine takes does not follow from it alone."""
+        """Whether some pod may get a device of another machine than its own: then a machine cannot be judged alone."""
         wishes = self._wished()
         extended = self._simulation.cluster.extended
         for machine in {kind: number for number, kind in enumerate(self._kinds)}.values():
@@ -337,7 +339,7 @@ class Showroom:
 
 @dataclass(frozen=True, slots=True)
 class _Wishes:
-    """The claims of all lots, those that ask for the same only once."""
+    """The claims of all lots; equal ones only once."""
 
     claims: Sequence[Sequence[ResourceClaim]]
     by_lot: Sequence[int]  # which of them each lot has
@@ -353,7 +355,8 @@ class _Wishes:
 
 
 def machine_kind(machine: Machine, reads: Sequence[str]) -> Hashable:
-    """Overlays may tell offerings of one type apart: by what the machine has, and by its devices; DaemonSets by labels."""
+    """What distinguishes offerings of one type: capacity and devices, which overlays may change; and labels, if DaemonSets
+    depend on them."""
     local = all(
         is_local(template.spec)
         for devices in machine.devices.values()
@@ -369,7 +372,7 @@ def machine_kind(machine: Machine, reads: Sequence[str]) -> Hashable:
 
 
 def ranks_of(found: BoundPod) -> list[int]:
-    """Which alternative each request with several got, by number."""
+    """The number of the alternative that each request with several got."""
     ranks = []
     for claim in found.claims:
         orders: dict[str, Mapping[str, int]] = {
@@ -385,7 +388,7 @@ def ranks_of(found: BoundPod) -> list[int]:
 
 
 def claims_of(bundle: Bundle, simulation: Simulation) -> list[ResourceClaim]:
-    """The claims of a bundle that are to be allocated."""
+    """The claims of a bundle that must be allocated."""
     cluster = simulation.cluster
     keys = dict.fromkeys(key for pod in bundle for key in cluster.used_by(cluster.pods[key_of(pod)]))
     found = [cluster.claims.objects[key] for key in keys if key in cluster.claims.objects]

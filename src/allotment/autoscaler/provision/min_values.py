@@ -1,9 +1,9 @@
-"""NodePools' ``minValues``: a machine is planned only where others would do as well.
+"""NodePools' ``minValues``: a machine is planned only if enough others would also work.
 
-A requirement of a pool with ``minValues`` says that a plan must not depend on few values of a label: among the pool's machines
-that could take the same pods, there are at least so many. If one is out of stock then, the next plan has others. As in Karpenter
-(policy Strict), a pool that cannot leave so much open does not serve the pods; labels whose value is not certain yet count with
-all values that are possible.
+A requirement of a pool with ``minValues`` says that a plan must not depend on few values of a label: the pool's machines that
+could take the same pods must have at least so many values. If one is then out of stock, the next plan has others. As in
+Karpenter (policy Strict), a pool that cannot leave so many open does not serve the pods; labels whose value is not certain
+yet count with all possible values.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class MinValuesRule:
-    """So many values of a label must be left open."""
+    """How many values of a label must stay open."""
 
     key: str
     least: int
 
 
 class Flexibility:
-    """The rules of all pools. Machines go by number."""
+    """The rules of all pools. Machines are given by number."""
 
     def __init__(self, machines: Sequence[Machine]) -> None:
         self._machines = machines
@@ -40,7 +40,7 @@ class Flexibility:
                 )
 
     def missed(self, machine: int, suits: Callable[[int], bool]) -> MinValuesRule | None:
-        """The first rule of a machine's pool that is not met, when such machines would do as well."""
+        """The first rule of a machine's pool that fails if these are the machines that would also work."""
         source = self._machines[machine].source
         rules = self._rules.get(source, ())
         seen: dict[MinValuesRule, set[str]] = {rule: set() for rule in rules}

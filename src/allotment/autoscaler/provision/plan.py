@@ -1,4 +1,5 @@
-"""What a provisioner proposes: machines to launch, who goes where with which devices, who stays out and why."""
+"""The result of a provisioner: machines to launch, the place and devices of each pod, and the pods that stay pending with the
+reasons."""
 
 from __future__ import annotations
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from allotment.autoscaler.catalogue.machine import Machine
     from allotment.autoscaler.simulate.simulation import BoundPod
 
+__all__ = ["LeftOut", "NewNode", "Plan", "PodPlace"]
+
 
 @dataclass(frozen=True, slots=True)
 class PodPlace:
@@ -26,7 +29,8 @@ class PodPlace:
 
 @dataclass(frozen=True, slots=True)
 class NewNode:
-    """A machine to launch. ``name`` stands for it within the plan only. ``serves`` are pods elsewhere that have devices of it."""
+    """A machine to launch. ``name`` identifies it only within the plan. ``serves`` are pods elsewhere that have devices of
+    it."""
 
     name: str
     machine: Machine
@@ -36,7 +40,7 @@ class NewNode:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A pod that stays pending, and why: by itself, and for each instance type."""
+    """A pod that stays pending, and why: for the pod itself, and for each instance type."""
 
     pod: str
     why: str
@@ -45,14 +49,14 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """See the module. Prices are per hour. ``bound`` is proven: no machines that serve the pods on ``nodes`` cost less, as far as
-    the same pools and alternatives of claims are used for them. None: no bound is known."""
+    """A plan for waiting pods. Prices are per hour. ``bound`` is proven: no machines that serve the pods on ``nodes`` cost
+    less, if the same pools and alternatives of claims are used for them. None: no bound is known."""
 
     nodes: tuple[NewNode, ...]
-    existing: tuple[PodPlace, ...]  # pods for which there is room already
+    existing: tuple[PodPlace, ...]  # pods for which there is already room
     pending: tuple[LeftOut, ...]
     bound: Decimal | None
-    exact: bool  # nothing cheaper serves them, in the sense of ``bound``; that their choice was the best one is not said
+    exact: bool  # nothing cheaper serves them, in the sense of ``bound``; whether they are the best choice of pods is not claimed
 
     @property
     def price(self) -> Decimal:
@@ -60,21 +64,21 @@ class Plan:
 
     @property
     def gap(self) -> float | None:
-        """By how much the price may be too high, as a part of the bound; None if no bound is known."""
+        """By how much the price may be too high, as a fraction of the bound; None if no bound is known."""
         if self.bound is None:
             return None
         return float((self.price - self.bound) / self.bound) if self.price > self.bound else 0.0
 
     @property
     def saving(self) -> float | None:
-        """The part of the price that a cheaper plan could save at most; None if no bound is known."""
+        """The largest fraction of the price that a cheaper plan could save; None if no bound is known."""
         if self.bound is None:
             return None
         return float((self.price - self.bound) / self.price) if self.price > self.bound else 0.0
 
 
 def devices_of(bound: BoundPod) -> tuple[str, ...]:
-    """What a binding took: ``driver/pool/device``; of claims of v1alpha2 the instances by their true ids."""
+    """The devices of a binding: ``driver/pool/device``; for v1alpha2 claims, the instances by their true ids."""
     return tuple(name for claim in bound.claims for name in _names(claim))
 
 

@@ -1,13 +1,13 @@
-"""Who of the pods that wait must be near whom: what is known of required affinity before there are machines.
+"""Which waiting pods must be near which others: the consequences of required affinity before there are machines.
 
-A pod must be near one that all its terms mean, its *company*: on the same node if a term says so, else in the same domain of a
-label. A pod that is meant by its own terms may be the first of its kind; then all who wait and are meant must come after it.
+A pod must be near a pod that matches all its terms, its *company*: on the same node if a term says so, otherwise in the same
+domain of a label. A pod that matches its own terms may be the first of its kind; then all waiting pods that match must come
+after it.
 
-On one node, those who must come together are tied into one bundle:
+Pods that must be on one node together are tied into one bundle:
 
-- pods that are meant by their own terms, while none of their kind runs, all go to one node;
-- any other pod is tied to one of those who wait and are its company, to each in turn; not so if there is room for it near company
-  that runs.
+- pods that match their own terms, while none of their kind runs, all go to one node;
+- any other pod is tied to one waiting pod of its company, to each in turn, unless there is room for it near running company.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from allotment.api.autoscaling import HOSTNAME
-from allotment.autoscaler.simulate.forkable_cluster import key_of
+from allotment.api.meta import key_of
 from allotment.scheduler.diagnosis import NoNode
 from allotment.scheduler.neighbours import Question, Term, wishes_of
 
@@ -50,7 +50,7 @@ def ties(waiting: Mapping[str, Pod], simulation: Simulation) -> Iterator[tuple[s
 
 
 def in_order(bundle: Sequence[Pod], simulation: Simulation) -> list[Pod]:
-    """Those first whom others must be near; as they come where none must."""
+    """Pods that others must be near come first; the rest keep their order."""
     cluster, left = simulation.cluster, list(bundle)
     found: list[Pod] = []
     while left:
@@ -65,14 +65,14 @@ def in_order(bundle: Sequence[Pod], simulation: Simulation) -> list[Pod]:
 
 
 def company_nodes(pod: Pod, simulation: Simulation) -> Sequence[str]:
-    """The nodes on which those run that a pod must be near."""
+    """The nodes with running pods that a pod must be near."""
     cluster = simulation.cluster
     meant = tuple(term.meant(cluster.namespaces) for term in wishes_of(pod).near)
     return sorted(cluster.neighbours.tally(Question(meant))) if meant else ()
 
 
 def _on_node(pod: Pod) -> Terms:
-    """All terms of a pod, if one of them is about its node."""
+    """All terms of a pod, if one of them refers to its node."""
     if pod.spec.affinity is None:
         return ()
     terms = wishes_of(pod).near

@@ -1,19 +1,21 @@
-"""Which machines to launch for pods that wait: the cheapest, as far as can be proven, and nothing that the scheduler would refuse.
+"""Which machines to launch for waiting pods: the cheapest, with a proof where possible, and never a machine that the
+scheduler would not use.
 
-1. Pods go to nodes that exist, where they fit.
-2. The others are sorted into lots of equals (``lots``); what each machine takes is tried on machines that do not exist
-   (``machine_trials``); that makes a yard of numbers, and the cheapest machines for it are found (``covering``).
-3. The machines are added to the cluster, in a fork, with the slices they would publish, and every pod is bound to its own. A pod
-   that does not go after all (spreading, neighbours, a device that several nodes reach) gets another round.
-4. A gang of which fewer than its minimum have a place leaves everything, and all is done again without it.
-5. Where machines cannot be looked at one by one (devices that several nodes reach, pods that must be near others or spread), the
-   bound of ``covering`` is only one for the choices that were made before. Then what is added up over all machines (``fleet_totals``)
-   proves a bound, and whole sets of machines are tried (``machine_sets``): exact for few pods, and for more pods a few at a time.
+1. Pods go to existing nodes where they fit.
+2. The others are sorted into lots of equals (``lots``). Trials on machines that do not exist show what each machine takes
+   (``machine_trials``). This gives a numeric covering problem, for which ``covering`` finds the cheapest machines.
+3. The machines are added to the cluster, in a fork, with the slices they would publish, and every pod is bound to its
+   machine. A pod that does not fit after all (spreading, neighbours, a device that several nodes reach) gets another round.
+4. A gang with fewer places than its minimum loses them all, and everything is repeated without it.
+5. If machines cannot be judged one by one (devices that several nodes reach, pods that must be near others or spread), the
+   bound of ``covering`` holds only for the choices that were made before. Then the totals over all machines
+   (``fleet_totals``) prove a bound, and whole sets of machines are tried (``machine_sets``): exact for few pods, and for more
+   pods a few at a time.
 
-Preferences come before price: of a claim's alternatives the first that any machine has (unless the caller wants the cheapest),
-then the pool with the greatest weight. The next best is tried where limits keep the better from serving all.
+Preferences come before price: first the first of a claim's alternatives that any machine has (unless the caller wants the
+cheapest), then the pool with the greatest weight. The next best is tried if limits keep the better one from serving all pods.
 
-Everything happens in a fork that is reverted at the end. The same input gives the same plan, in whatever order it comes.
+Everything happens in a fork that is reverted at the end. The same input gives the same plan, in any order.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from allotment.api.core import Node
+from allotment.api.meta import key_of
 from allotment.autoscaler.catalogue.machine import Machine, node_of
 from allotment.autoscaler.provision.draft import UNIT, PlanDraft, place, place_on_existing, units
 from allotment.autoscaler.provision.gang_selection import GangSelection, best_attempt
@@ -38,7 +41,6 @@ from allotment.autoscaler.provision.min_values import Flexibility
 from allotment.autoscaler.provision.plan import LeftOut, NewNode, Plan, PodPlace
 from allotment.autoscaler.provision.topology_choice import Gathering
 from allotment.autoscaler.simulate.declared_features import declaring
-from allotment.autoscaler.simulate.forkable_cluster import key_of
 from allotment.autoscaler.simulate.node_arrival import arrive, dismiss
 from allotment.autoscaler.solver.covering import EXACT_PODS, USUAL, SolverEffort, cover, relaxed
 from allotment.autoscaler.solver.covering_problem import Cover, CoveringProblem, Fair, Offer, Pattern
@@ -49,8 +51,10 @@ if TYPE_CHECKING:
     from allotment.api.core import Pod
     from allotment.autoscaler.simulate.simulation import Simulation
 
+__all__ = ["provision"]
+
 PLAN_ROUNDS = 6
-ARRANGEMENTS = 12  # ways to choose zones and the like that are tried for few pods
+ARRANGEMENTS = 12  # arrangements of zones and the like that are tried for few pods
 
 
 def provision(
@@ -61,9 +65,9 @@ def provision(
     cheapest_alternative: bool = False,
     effort: SolverEffort = USUAL,
 ) -> Plan:
-    """A plan for pods that have no node. They may be in the simulation or not; the claims that they use must be. ``machines`` are
-    those that can be had, as ``overlays.evaluate`` gives them. With ``cheapest_alternative``, which of a claim's alternatives
-    a pod gets is decided by price."""
+    """A plan for pods without a node. The simulation need not contain the pods, but must contain their claims. ``machines``
+    are those of ``overlays.evaluate`` that can be launched. With ``cheapest_alternative``, the price decides which of a
+    claim's alternatives a pod gets."""
     usable = [each for each in declaring(simulation, machines) if _usable(each)]
     usable.sort(key=lambda each: (each.name, each.price))
     waiting = sorted(pods, key=rank)
@@ -77,8 +81,8 @@ def provision(
 
 @contextmanager
 def _same_scores(simulation: Simulation, machines: Iterable[Machine]) -> Iterator[None]:
-    """Devices are scored by the largest there are. That they change whenever a machine is tried would void all that the scheduler
-    remembers, so the largest of all machines count from the beginning."""
+    """Devices are scored relative to the largest sizes. If these changed with every trial, everything that the scheduler
+    remembers would be lost, so the largest sizes of all machines count from the beginning."""
     cluster = simulation.cluster
     before = cluster.sizes.largest
     seen: set[tuple[int, ...]] = set()
@@ -146,14 +150,14 @@ class _Provisioner:
             pods,
             draft,
             {
-                key_of(pod): words.get(group, f"its gang {group} would take the place of more pods")
+                key_of(pod): words.get(group, f"its gang {group} would take the places of more pods")
                 for group in found.without
                 for pod in gangs[group]
             },
         )
 
     def _gangs(self, pods: Sequence[Pod]) -> dict[str, list[Pod]]:
-        """Pods that wait, by their gang; in the order of their first."""
+        """Waiting pods by their gang, in the order of their first pods."""
         found: dict[str, list[Pod]] = {}
         for pod in pods:
             if in_gang(pod, self._simulation):
@@ -161,7 +165,7 @@ class _Provisioner:
         return found
 
     def _broken(self, group: str, draft: PlanDraft) -> str:
-        """Whether members of a gang have a place and too few of them: what is short."""
+        """Whether a gang has places, but too few of them: what is short."""
         cluster = self._simulation.cluster
         gang = gang_of(group, cluster.groups[group])
         assert gang is not None
@@ -169,7 +173,9 @@ class _Provisioner:
         placed = [each for each in members if each.node or each.key in draft.places]
         new = any(each.key in draft.places for each in placed)
         if new and gang.need(placed, len(cluster.finished.get(group, ()))):
-            return f"only {len(placed)} of its gang {gang.name} have a place, {gang.minimum} must"
+            return (
+                f"only {len(placed)} of its gang {gang.name} have a place, and {gang.minimum} must have one"
+            )
         return ""
 
     # --- one attempt ---
@@ -190,7 +196,7 @@ class _Provisioner:
     def _buy(
         self, waiting: Sequence[Bundle], tiers: dict[Hashable, int], draft: PlanDraft, *, first: bool
     ) -> bool:
-        """Adds machines and puts pods on them. True if another round may find more."""
+        """Adds machines and places pods on them. Returns True if another round may find more."""
         lots, refused = lots_of(waiting, self._simulation)
         draft.reasons.update(refused)
         for lot in lots:
@@ -201,7 +207,7 @@ class _Provisioner:
         again = any(lot.choices and missing for lot, missing in zip(lots, found.missing, strict=True))
         if (
             again and len(classes := {lot.importance for lot in able}) > 1
-        ):  # limits: who is more important goes first
+        ):  # limits: more important pods go first
             for each in sorted(classes, reverse=True):
                 yard.demand = tuple(len(lot.bundles) if lot.importance == each else 0 for lot in lots)
                 found = cover(yard, self._effort)
@@ -235,7 +241,7 @@ class _Provisioner:
         return again
 
     def _cheapest(self, lots: Sequence[Lot], room: Showroom) -> tuple[list[Lot], CoveringProblem, Cover]:
-        """The lots as they are best arranged, and machines for them; of large problems only one arrangement is tried."""
+        """The lots in their best arrangement, and machines for them; for large problems, only one arrangement is tried."""
         tried = []
         several = ARRANGEMENTS if sum(len(lot.bundles) for lot in lots) <= EXACT_PODS else 1
         gathering = Gathering(self._simulation, self._machines, room)
@@ -248,7 +254,7 @@ class _Provisioner:
         return best
 
     def _wherever(self, arranged: Sequence[Lot], room: Showroom) -> tuple[list[Lot], Fair] | None:
-        """If zones and the like were chosen: the lots before that, and values that prove a bound whatever is chosen."""
+        """If zones and the like were chosen: the lots before that choice, and values that prove a bound for every choice."""
         if not any(lot.spreads or lot.together for lot in arranged):
             return None
         whole: dict[int, Lot] = {}
@@ -305,7 +311,7 @@ class _Provisioner:
     # --- the machines ---
 
     def _launch(self, found: Cover, lots: Sequence[Lot], room: Showroom, draft: PlanDraft) -> bool:
-        """Adds the machines and binds everybody to theirs. False if somebody was refused after all."""
+        """Adds the machines and binds all pods to theirs. Returns False if some pod was refused after all."""
         queues = [iter(lot.bundles) for lot in lots]
         wanted: list[tuple[str, Bundle]] = []
         for each in found.machines:
@@ -354,7 +360,7 @@ class _Provisioner:
                 draft.types[key_of(pod)] = types
 
     def _types(self, number: int, lot: Lot, room: Showroom, refused: str) -> dict[str, str]:
-        """For each instance type, why it does not do. ``refused``: what a machine said that came for the lot."""
+        """For each instance type, why it does not work. ``refused``: the reason of a machine that was added for the lot."""
         limits = Limits(self._simulation, self._machines)
         found: dict[str, str] = {}
         for machine, each in enumerate(self._machines):
@@ -368,9 +374,9 @@ class _Provisioner:
                 machine, lambda other: room.verdict(other, number).most > 0
             ):
                 words = f"minValues: {each.source} must leave {rule.least} values of {rule.key} open"
-                found.setdefault(each.type, f"would do, but {words}")
+                found.setdefault(each.type, f"would fit, but {words}")
             else:
-                found[each.type] = f"would do, but {refused or limits.reached(machine)}"
+                found[each.type] = f"would fit, but {refused or limits.reached(machine)}"
         return dict(sorted(found.items()))
 
     def _told(self, pods: Sequence[Pod], draft: PlanDraft, dropped: Mapping[str, str]) -> Plan:
@@ -404,7 +410,7 @@ def _by_pod(places: Iterable[PodPlace]) -> tuple[PodPlace, ...]:
 
 
 def _gang_by_gang(pods: Sequence[Pod], gangs: Mapping[str, Sequence[Pod]]) -> list[Pod]:
-    """Of pods of one priority gangs come first, each in a row: as far as there is room, they have it whole."""
+    """Among pods of one priority, gangs come first, each in a row, so that they get whole places while there is room."""
     first = {group: rank(members[0]) for group, members in gangs.items()}
 
     def place(pod: Pod) -> tuple[Any, ...]:
@@ -415,14 +421,14 @@ def _gang_by_gang(pods: Sequence[Pod], gangs: Mapping[str, Sequence[Pod]]) -> li
 
 
 def _merit(pods: Sequence[Pod], draft: PlanDraft) -> tuple[int, ...]:
-    """How many pods of each priority are served, the highest first; then the price, less being more."""
+    """How many pods of each priority are served, the highest first; then the price, where less is better."""
     priorities = sorted({pod.spec.priority or 0 for pod in pods}, reverse=True)
     served = Counter(pod.spec.priority or 0 for pod in pods if key_of(pod) in draft.places)
     return (*(served[each] for each in priorities), -draft.price)
 
 
 def _tied(lot: Lot) -> bool:
-    """Whether pods were put together that might have been put together otherwise."""
+    """Whether pods were put together that might have been combined differently."""
     return len(lot.sample) > 1 and lot.sociable
 
 
@@ -434,7 +440,7 @@ def _unproven(found: Cover, yard: CoveringProblem) -> Cover:
 
 
 def _bound(found: Cover, yard: CoveringProblem, served: Sequence[int]) -> int:
-    """What machines for those who got a place cost at least."""
+    """The least cost of machines for the pods that got a place."""
     covered = [wanted - missing for wanted, missing in zip(yard.demand, found.missing, strict=True)]
     if list(served) == covered:
         return found.bound
@@ -452,9 +458,9 @@ def _astray(lot: Lot, machine: Machine) -> str:
 
 def _summary(types: Mapping[str, str]) -> str:
     if not types:
-        return "no machine can be had"
+        return "no machine is available"
     counts = Counter(types.values())
     told = "; ".join(
         f"{words} ({count})" for words, count in sorted(counts.items(), key=lambda each: (-each[1], each[0]))
     )
-    return f"none of {len(types)} instance types will do: {told}"
+    return f"none of {len(types)} instance types fits: {told}"

@@ -1,8 +1,8 @@
-"""Where lots go that must be together or spread: zones, racks and other domains of nodes, settled before machines are chosen.
+"""Where lots go that must be together or spread: zones, racks and other domains of nodes, chosen before machines.
 
-A domain is a value of a label that machines have. Lots that must be together go where their company runs, or else where they are
-cheapest alone; what must be spread is dealt out to all domains that have machines for it. The choice may turn out not to be the
-best once machines are shared with others, so a caller who can afford it asks for more than one arrangement.
+A domain is a value of a label that machines have. Lots that must be together go where their company runs, or otherwise where
+they are cheapest alone. Lots that must spread are dealt out to all domains that have machines for them. Because machines may
+be shared with other lots, the choice may not be the best one, so a caller with time asks for more than one arrangement.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ Near = tuple[str, Hashable]
 
 @dataclass(frozen=True, slots=True)
 class Gathering:
-    """See the module."""
+    """The choice of domains for the lots of one plan."""
 
     simulation: Simulation
     machines: Sequence[Machine]
     room: Showroom
 
     def arrangements(self, lots: Sequence[Lot]) -> Iterator[list[Lot]]:
-        """The lots with everything settled, the most promising way first; there is always one."""
+        """The lots with all domains chosen, the most promising arrangement first; there is always one."""
         yield from self._settled(
             list(lots), list(dict.fromkeys(each for lot in lots for each in lot.together))
         )
@@ -52,7 +52,7 @@ class Gathering:
             yield from self._settled(settled, rest)
 
     def _domains(self, near: Near, members: Sequence[Lot]) -> list[str]:
-        """Where lots can be together, cheapest first."""
+        """Domains in which lots can be together, cheapest first."""
         key = near[0]
         costs = [self._costs(lot, key) for lot in members]
         domains = set.intersection(*(set(each) for each in costs))
@@ -61,7 +61,7 @@ class Gathering:
         return sorted(domains, key=lambda each: (sum(cost[each] for cost in costs), each))
 
     def _costs(self, lot: Lot, key: str) -> dict[str, float]:
-        """What a lot costs at least in each domain that has machines for it."""
+        """The least cost of a lot in each domain that has machines for it."""
         costs: dict[str, float] = {}
         for number, machine in enumerate(self.machines):
             most = self.room.taken(number, lot).most
@@ -71,7 +71,7 @@ class Gathering:
         return costs
 
     def _dealt(self, lot: Lot) -> list[Lot]:
-        """A lot by the domains that it must be spread over."""
+        """A lot divided over the domains to which it must spread."""
         found = [lot]
         for rule in lot.spreads:
             found = [

@@ -1,1 +1,1 @@
-"""What-if scenarios: read, run step by step on a simulation, and compared with what their authors expect."""
+"""What-if scenarios: read, simulated step by step, and compared with their authors' expectations."""

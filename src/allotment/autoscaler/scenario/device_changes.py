@@ -1,7 +1,7 @@
-"""What a scenario does to devices: taints, and the sizes of pools.
+"""The steps of a scenario that change devices: taints, and the sizes of pools.
 
-Who must leave is evicted here; who waits is placed by ``scenario_run``. What cannot be done raises ``Refused``, maybe after changes
-were made: the caller has a fork to revert.
+Pods that must leave are evicted here; ``scenario_run`` places waiting pods. If a step cannot be done, these functions raise
+``Refused``, possibly after changes: the caller has a fork to revert.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from allotment.allocator.taint import tolerates
-from allotment.api.meta import ObjectMeta
+from allotment.api.meta import ObjectMeta, key_of
 from allotment.api.resource import (
     DeviceTaint,
     DeviceTaintRule,
@@ -24,7 +24,6 @@ from allotment.api.text import few, plural
 from allotment.autoscaler.errors import Refused
 from allotment.autoscaler.scenario.pool_size import current, grown, is_partitioned, shrunk
 from allotment.autoscaler.simulate.bound_objects import left
-from allotment.autoscaler.simulate.forkable_cluster import key_of
 
 if TYPE_CHECKING:
     from allotment.api.scenario import ResizePool, TaintDevice
@@ -32,21 +31,21 @@ if TYPE_CHECKING:
     from allotment.autoscaler.simulate.simulation import Simulation
 
 KEY = "allotment.dev/what-if"
-"""Of a taint that is given no key."""
+"""The key of a taint that has none."""
 
 
 def taint_device(simulation: Simulation, wish: TaintDevice, step: ScenarioStep) -> list[str]:
-    """Returns how many devices and pods it came to."""
+    """Returns how many devices were tainted and how many pods evicted."""
     rules = [each for each in step.objects if isinstance(each, DeviceTaintRule)] or [_rule(wish, step)]
     devices = pods = 0
     for rule in rules:
         if rule.metadata.name in simulation.objects(DeviceTaintRule):
-            raise Refused(f"DeviceTaintRule {rule.metadata.name} is there already")
+            raise Refused(f"DeviceTaintRule {rule.metadata.name} already exists")
         devices += _selected(simulation, rule.spec.device_selector)
         simulation.put(rule)
         pods += evict_tainted(simulation, rule)
     if not devices:
-        raise Refused("no device is selected: look at driver, pool and device with allot pools")
+        raise Refused("no device is selected: check driver, pool and device with allot pools")
     evicted = f", {plural(pods, 'pod')} evicted" if pods else ""
     return [f"{plural(devices, 'device')} tainted{evicted}"]
 
@@ -61,7 +60,8 @@ def _selected(simulation: Simulation, selector: DeviceTaintSelector | None) -> i
 
 
 def evict_tainted(simulation: Simulation, rule: DeviceTaintRule) -> int:
-    """Evicts who does not bear a rule's taint for ever; returns how many. Who bears it for a while may come back."""
+    """Evicts the pods that do not tolerate a rule's taint for ever; returns how many. A pod that tolerates it for a while may
+    come back."""
     taint, selector = rule.spec.taint, rule.spec.device_selector
     if taint.effect != "NoExecute":
         return 0
@@ -78,19 +78,17 @@ def evict_tainted(simulation: Simulation, rule: DeviceTaintRule) -> int:
 
 
 def resize_pool(simulation: Simulation, wish: ResizePool) -> list[str]:
-    """Returns how many devices there were, and are."""
+    """Returns how many devices there were before, and are now."""
     slices = current(_slices_of(simulation, wish.driver, wish.pool))
     if is_partitioned(slices):
-        raise Refused("its devices are cut from shared counters: which would come or go is not clear")
+        raise Refused("its devices draw on shared counters, so it is unclear which to add or remove")
     devices = [device for each in slices for device in each.spec.devices]
     wanted = wish.devices or 0
     if wanted >= len(devices):
         pattern = next((each for each in devices if each.name == wish.like), None)
         pattern = devices[-1] if pattern is None and not wish.like and devices else pattern
         if pattern is None:
-            raise Refused(
-                f"there is no device {wish.like or ''} that new ones could be like".replace("  ", " ")
-            )
+            raise Refused(f"there is no device {wish.like or ''} that new ones could copy".replace("  ", " "))
         simulation.put_all(grown(slices, pattern, wanted - len(devices)))
     else:
         names = [device.name for device in devices]
@@ -104,7 +102,7 @@ def _slices_of(simulation: Simulation, driver: str, pool: str) -> list[ResourceS
     found = [each for each in published if (each.spec.driver, each.spec.pool.name) == (driver, pool)]
     if not found:
         others = sorted({each.spec.pool.name for each in published if each.spec.driver == driver})
-        have = f"it has {few(others)}" if others else "nothing is published by it"
+        have = f"it has {few(others)}" if others else "it publishes nothing"
         raise Refused(f"driver {driver} has no pool {pool}; {have}")
     return found
 
@@ -112,7 +110,7 @@ def _slices_of(simulation: Simulation, driver: str, pool: str) -> list[ResourceS
 def _to_go(
     simulation: Simulation, slices: Sequence[ResourceSlice], names: list[str], count: int, *, force: bool
 ) -> set[str]:
-    """Which devices go: free ones first, the last ones first. The users of others are evicted, if that is meant."""
+    """Which devices to remove: free ones first, the last ones first. With ``force``, the users of others are evicted."""
     held: dict[str, list[ResourceClaim]] = {}
     pool = (slices[0].spec.driver, slices[0].spec.pool.name)
     for claim in simulation.claims_on(slices):
@@ -125,10 +123,10 @@ def _to_go(
     claims = {key_of(claim): claim for name in gone for claim in held.get(name, ())}
     if claims and not force:
         free = count - sum(name in held for name in gone)
-        words = f"of {plural(count, 'device')} that would have to go only {free} are free; force evicts"
+        words = f"of {plural(count, 'device')} that must be removed, only {free} are free; force evicts the others' users"
         raise Refused(words, _users(simulation, claims.values()))
     evict_users(simulation, claims.values())
-    for key in claims:  # what nobody on a node uses, or what stays allocated by itself
+    for key in claims:  # claims that no pod on a node uses, or that stay allocated by themselves
         kept = simulation.objects(ResourceClaim).get(key)
         if kept is not None and kept.status.allocation is not None:
             users = [user.uid for user in kept.status.reserved_for]
@@ -166,7 +164,7 @@ def _rule(wish: TaintDevice, step: ScenarioStep) -> DeviceTaintRule:
 
 
 def _selects(selector: DeviceTaintSelector | None, driver: str, pool: str, device: str) -> bool:
-    """No selector selects nothing."""
+    """A rule without a selector selects nothing."""
     return (
         selector is not None
         and selector.driver in (None, driver)
@@ -176,7 +174,7 @@ def _selects(selector: DeviceTaintSelector | None, driver: str, pool: str, devic
 
 
 def _bears(tolerations: Iterable[DeviceToleration], taint: DeviceTaint) -> bool:
-    """Whether a taint is tolerated for ever. Seconds count only where a toleration names the effect, as the API says."""
+    """Whether a taint is tolerated for ever. As the API says, seconds count only if a toleration names the effect."""
     return any(
         tolerates(each, taint) and (each.effect != taint.effect or each.toleration_seconds is None)
         for each in tolerations

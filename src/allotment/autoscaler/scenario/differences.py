@@ -1,7 +1,7 @@
-"""What becomes different in a simulated cluster from one moment to the next: places of pods, and devices in use.
+"""What changes in a simulated cluster between two moments: places of pods, and devices in use.
 
-Objects are never changed in place, so what is another object than before is what changed. Looking costs a pass over pods and
-claims; what devices are used for is counted (``usage``) only where something changed.
+Objects are never changed in place, so an object has changed if it is another one than before. A comparison costs a pass over
+pods and claims; the use of devices is counted (``usage``) only if something changed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 K = TypeVar("K", bound=Hashable)
 Pair = tuple[ApiStruct | None, ApiStruct | None]
-"""An object as it was and is."""
+"""An object before and after."""
 
 _COUNTED: tuple[type[ApiStruct], ...] = (
     Node,
@@ -33,12 +33,12 @@ _COUNTED: tuple[type[ApiStruct], ...] = (
     DeviceTaintRule,
     ResourceClaim,
 )
-"""Kinds that the use of devices follows from."""
+"""Kinds on which the use of devices depends."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Moment:
-    """Where everybody is: node and uid by pod, and objects that the use of devices follows from."""
+    """The state at one moment: node and uid by pod, and the objects on which the use of devices depends."""
 
     pods: dict[str, tuple[str, str]]
     orphans: frozenset[str]
@@ -58,7 +58,7 @@ class Chronicle:
             self._held.update(_by_class(claim))
 
     def look(self) -> News:
-        """What is different since the last look, or since it began."""
+        """The changes since the last call, or since the beginning."""
         before, after = self._last, self._moment()
         changed = list(_changed(before, after))
         claims = [(old, new) for kind, old, new in changed if kind is ResourceClaim]
@@ -97,7 +97,7 @@ class Chronicle:
         )
 
     def _classes(self, claims: Iterable[Pair]) -> dict[str, tuple[int, int]]:
-        """How many devices were and are held by class, where the number is another."""
+        """How many devices were and are held by class, where the number has changed."""
         before = Counter(self._held)
         for old, new in claims:
             self._held.subtract(_by_class(old))
@@ -126,7 +126,7 @@ class Chronicle:
 
 
 def _differences(before: Mapping[K, Summary], after: Mapping[K, Summary]) -> dict[K, DevicesInUse]:
-    """Of what the devices are in other states now, or of which others come."""
+    """The changed devices: in another state, or added."""
     return {
         key: DevicesInUse(before.get(key), after.get(key))
         for key in {**before, **after}
@@ -141,7 +141,7 @@ def _is_orphan(pod: Pod) -> bool:
 def _changed(
     before: _Moment, after: _Moment
 ) -> Iterator[tuple[type[ApiStruct], ApiStruct | None, ApiStruct | None]]:
-    """Objects that are others than before, in an order in which they can be told."""
+    """Changed objects, in an order in which they can be applied."""
     for kind in _COUNTED:
         old, new = before.objects[kind], after.objects[kind]
         for key, was in old.items():
@@ -159,7 +159,7 @@ def _held(claim: ApiStruct | None) -> Iterator[str]:
 
 
 def _holdings(claims: Iterable[ApiStruct | None]) -> dict[str, list[str]]:
-    """Devices by the uid of who has them reserved."""
+    """Devices by the uid of the users for which they are reserved."""
     found: dict[str, list[str]] = {}
     for claim in claims:
         devices = list(_held(claim))

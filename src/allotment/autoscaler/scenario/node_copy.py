@@ -1,4 +1,4 @@
-"""A node like one that exists, with devices of its own."""
+"""A copy of an existing node, with devices of its own."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 def copied(node: Node, slices: Iterable[Slice], name: str) -> tuple[Node, list[Slice]]:
-    """The node under another name, not cordoned, and the slices that are for it alone. What other nodes reach too is not a second
-    time there."""
+    """The node under another name, not cordoned, and the slices that only it reaches. Slices that other nodes reach too are
+    not copied."""
     was = node.metadata
     labels = {**was.labels, **({HOSTNAME: name} if HOSTNAME in was.labels else {})}
     twin = replace(

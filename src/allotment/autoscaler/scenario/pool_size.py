@@ -1,7 +1,7 @@
 """A pool with more or fewer devices: the slices that its driver would publish then.
 
-New devices are copies of one that is there, under the next names (``gpu-7`` is followed by ``gpu-8``), in slices of at most as
-many devices as the API allows. A pool whose devices are cut from shared counters has no size in this sense.
+New devices are copies of an existing one, under the next names (``gpu-7`` is followed by ``gpu-8``), in slices with at most
+as many devices as the API allows. A pool whose devices draw on shared counters has no size in this sense.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NUMBERED = re.compile(r"^(.*?)(\d{1,9})$")
 
 
 def current(slices: Sequence[ResourceSlice]) -> list[ResourceSlice]:
-    """Of the slices of one pool those of its newest generation, by name."""
+    """The slices of one pool's newest generation, by name."""
     newest = max((each.spec.pool.generation for each in slices), default=0)
     found = [each for each in slices if each.spec.pool.generation == newest]
     return sorted(found, key=lambda each: each.metadata.name)
@@ -37,7 +37,7 @@ def is_partitioned(slices: Sequence[ResourceSlice]) -> bool:
 
 
 def grown(slices: Sequence[ResourceSlice], pattern: Device, more: int) -> list[ResourceSlice]:
-    """The slices of a pool that has so many more devices, the new ones last; only those that are different."""
+    """The changed slices of a pool with this many more devices, the new ones last."""
     names = _names({device.name for each in slices for device in each.spec.devices}, slices)
     new = [replace(pattern, name=name) for name, _ in zip(names, range(more), strict=False)]
     last = slices[-1]
@@ -53,7 +53,7 @@ def grown(slices: Sequence[ResourceSlice], pattern: Device, more: int) -> list[R
 
 
 def shrunk(slices: Sequence[ResourceSlice], gone: Collection[str]) -> list[ResourceSlice]:
-    """The slices of a pool without these devices; only those that are different."""
+    """The changed slices of a pool without these devices."""
     return [
         _with(each, tuple([device for device in each.spec.devices if device.name not in gone]))
         for each in slices

@@ -1,9 +1,9 @@
-"""Scenarios, read from text: which steps to try, with the objects that they bring along.
+"""Scenarios, read from text: the steps to simulate, with the objects that they bring along.
 
-A scenario is strict, as a catalogue is: whatever is wrong with any of its steps is told at once, with file, line, step and field.
-What can only be known when a step's turn comes (whether a node is there) is no error here: the step is refused then.
+A scenario is as strict as a catalogue: all errors in its steps are reported together, with file, line, step and field. What
+can only be known when a step is simulated (whether a node exists) is not an error here: the step is then refused.
 
-Everything is bounded, since a few words can ask for very many pods.
+Everything is bounded, because a few words can ask for very many pods.
 """
 
 from __future__ import annotations
@@ -30,14 +30,16 @@ from allotment.api.resource import (
     ResourceSlice,
 )
 from allotment.api.scenario import AddNodes, Expect, Submit
+from allotment.api.storage import KINDS as STORAGE
 from allotment.api.validation import ExpressionChecker
 from allotment.autoscaler.scenario.step_rules import MOST_NODES, MOST_PODS, VERBS, wrong, wrongly_expected
 from allotment.autoscaler.simulate.forkable_cluster import Slice, publisher
 from allotment.autoscaler.simulate.workload_pods import VERSIONS, Workload, is_workload, workload_of
-from allotment.scheduler.volumes.storage import KINDS as STORAGE
+
+__all__ = ["CheckedScenario", "ScenarioError", "read_scenario"]
 
 MOST_SCENARIO_STEPS = 500
-"""Of a scenario; what its steps may ask for is bounded too (``step_rules``)."""
+"""The size of a scenario; what its steps may ask for is bounded too (``step_rules``)."""
 SUBMITTED: tuple[type[ApiStruct], ...] = (
     Pod,
     ResourceClaim,
@@ -59,11 +61,11 @@ SUBMITTED: tuple[type[ApiStruct], ...] = (
 )
 
 Read = Callable[[str], list[Located]]
-"""The objects of a file that a step names. Raises ManifestError, or OSError or ValueError for what cannot be read at all."""
+"""Reads the objects of a file that a step names. Raises ManifestError, or OSError or ValueError if it cannot be read at all."""
 
 
 class ScenarioError(ValueError):
-    """A scenario cannot be tried. ``complaints`` are lines such as ``scenario.yaml:7: step 2: drainNode.name: …``."""
+    """The scenario is invalid. ``complaints`` are lines such as ``scenario.yaml:7: step 2: drainNode.name: …``."""
 
     def __init__(self, complaints: Iterable[str]) -> None:
         self.complaints = list(complaints)
@@ -72,15 +74,15 @@ class ScenarioError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ScenarioStep:
-    """What is to be tried. ``wish`` is the verb's own part of ``api.scenario.ScenarioStep``, None for a step that only expects."""
+    """One step. ``wish`` is the verb's own part of ``api.scenario.ScenarioStep``, None for a step with only expectations."""
 
     number: int  # from 1
     name: str  # for people; may be empty
-    verb: str  # a key of VERBS; empty for a step that only expects
+    verb: str  # a key of VERBS; empty for a step with only expectations
     wish: ApiStruct | None
     expect: Expect
     objects: tuple[ApiStruct, ...] = ()  # that it brings along
-    workloads: tuple[Workload, ...] = ()  # that it brings along, to be made into pods
+    workloads: tuple[Workload, ...] = ()  # that it brings along, as a source of pods
     notes: tuple[str, ...] = ()
 
 
@@ -91,7 +93,7 @@ class CheckedScenario:
 
 
 def read_scenario(text: str, source: str, read: Read, check: ExpressionChecker) -> CheckedScenario:
-    """The scenario in a text; ``source`` names it in errors, ``check`` judges CEL expressions. Raises ScenarioError."""
+    """The scenario in a text; ``source`` names it in errors, ``check`` checks CEL expressions. Raises ScenarioError."""
     try:
         found = read_manifest(text, source)
     except ManifestError as exc:
@@ -104,7 +106,7 @@ def read_scenario(text: str, source: str, read: Read, check: ExpressionChecker) 
 
 
 class _Reader:
-    """Reads one scenario. Complaints gather, and are raised together."""
+    """Reads one scenario. Errors are collected and raised together."""
 
     def __init__(
         self, located: Located, written: form.Scenario, read: Read, check: ExpressionChecker
@@ -207,7 +209,7 @@ class _Reader:
 
     def _submitted(self, number: int, wish: Submit) -> _Brought:
         if bool(wish.manifests) == bool(wish.file):
-            return _Brought()  # complained of already
+            return _Brought()  # already reported
         found = self._brought(number, "submit", _manifests(wish), wish.file, SUBMITTED)
         self._pods += sum(isinstance(each, Pod) for each in found.objects)
         self._pods += sum(each.replicas for each in found.workloads)
@@ -230,11 +232,11 @@ class _Reader:
             self._complaints += map(str, (*each.unknown_fields(), *errors))
             if isinstance(obj, Pod) and obj.spec.node_name:
                 self._complaints.append(
-                    str(each.error("spec.nodeName", "leave it out: a node is looked for"))
+                    str(each.error("spec.nodeName", "leave it out: the simulation chooses a node"))
                 )
             if isinstance(obj, kinds):
                 found.objects.append(obj)
-            elif workloads and obj is None:  # Services and the like: nobody's place depends on them
+            elif workloads and obj is None:  # Services and the like: they do not affect the places of pods
                 found.ignored[each.kind] += 1
             else:
                 names = ", ".join(
@@ -246,7 +248,7 @@ class _Reader:
         return found
 
     def _objects(self, number: int, verb: str, paths: Sequence[str], file: str | None) -> list[Located]:
-        """The objects that a verb's fields have, or that are in the file that it names."""
+        """The objects in a verb's fields, or in the file that it names."""
         try:
             if file:
                 return self._read(file)
@@ -269,7 +271,7 @@ class _Brought:
 
     def notes(self) -> list[str]:
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(self.ignored.items()))
-        return [f"ignored, as nobody's place depends on them: {kinds}"] if kinds else []
+        return [f"ignored, because they do not affect the places of pods: {kinds}"] if kinds else []
 
 
 def _manifests(wish: AddNodes | Submit) -> list[str]:

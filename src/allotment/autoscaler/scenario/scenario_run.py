@@ -1,9 +1,9 @@
-"""A scenario, tried step by step on a simulation: each step is done or refused, then everybody who waits is placed as the scheduler
-would, and what changed is told.
+"""Simulates a scenario step by step: each step is done or refused, then all waiting pods are placed as the scheduler would,
+and the changes are reported.
 
-Who waits is placed by priority, then in the order in which pods came, gangs whole or not at all. Since a pod may have to be
-near one that is placed later, whoever found no place is tried again as long as that places somebody. Claims that templates ask
-for are made as the claim controller would.
+Waiting pods are placed by priority, then by age, gangs as a whole or not at all. Because a pod may have to be near one that
+is placed later, pods without a place are tried again as long as that places any. Claims from templates are created as the
+claim controller would.
 
 :func:`rehearse` leaves the simulation as it was.
 """
@@ -18,7 +18,7 @@ from allotment.api import semantic
 from allotment.api.batch import PodGroup
 from allotment.api.claim_marks import POD_CLAIM_NAME
 from allotment.api.core import Pod
-from allotment.api.meta import OwnerReference
+from allotment.api.meta import OwnerReference, key_of
 from allotment.api.resource import ResourceClaim, ResourceClaimTemplate
 from allotment.autoscaler.errors import Refused
 from allotment.autoscaler.scenario.differences import Chronicle
@@ -26,7 +26,6 @@ from allotment.autoscaler.scenario.expectation import unmet
 from allotment.autoscaler.scenario.step_actions import ScenarioSimulation
 from allotment.autoscaler.scenario.step_outcome import Outcome, Waits
 from allotment.autoscaler.scenario.step_title import titled
-from allotment.autoscaler.simulate.forkable_cluster import key_of
 from allotment.autoscaler.simulate.pending_pods import (
     Template,
     from_template,
@@ -46,15 +45,18 @@ if TYPE_CHECKING:
     from allotment.autoscaler.simulate.simulation import Simulation
     from allotment.scheduler.pod import PodInfo
 
+__all__ = ["rehearse"]
+
 PLACING_ROUNDS = 5
-"""How often whoever waits is tried in one step."""
+"""How often waiting pods are tried in one step."""
 
 
 def rehearse(
     simulation: Simulation, scenario: CheckedScenario, machines: Sequence[Machine] = (), *, stop: bool = False
 ) -> Iterator[Outcome]:
-    """What comes of each step, the beginning first. Until the last one was taken, or the iterator closed, the simulation is as the
-    steps so far have left it; then as it was. ``stop``: no steps after one that did not go as it was meant to."""
+    """The outcome of each step, with the beginning first. Until the last one was taken, or the iterator closed, the
+    simulation is in the state after the steps so far; afterwards, it is as it was. ``stop``: no steps after one that did not
+    meet its expectations."""
     with simulation.trial():
         rehearsal = Rehearsal(simulation, machines)
         try:
@@ -69,18 +71,18 @@ def rehearse(
 
 
 class Rehearsal:
-    """See the module. The simulation is changed: have a fork open."""
+    """One run of a scenario. It changes the simulation, so have a fork open."""
 
     def __init__(self, simulation: Simulation, machines: Sequence[Machine] = ()) -> None:
         self._simulation = simulation
         self._stage = ScenarioSimulation(simulation, machines)
         self._arrived: dict[str, int] = {}  # pods that came with a step
-        self._why: dict[str, str] = {}  # pods that wait
+        self._why: dict[str, str] = {}  # waiting pods
         self._since: dict[str, int] = {}
         self._chronicle = Chronicle(simulation)
 
     def begin(self) -> Outcome:
-        """Places whoever waits in the cluster as it is."""
+        """Places the waiting pods in the cluster as it is."""
         self._settle(0)
         news = self._chronicle.look()
         return Outcome(number=0, name="", verb="", title="as it is", news=news, waits=self._waits())
@@ -117,7 +119,7 @@ class Rehearsal:
     # --- placing ---
 
     def _settle(self, number: int) -> None:
-        """Places everybody who can be placed; ``_why`` says of the others why not."""
+        """Places all pods that can be placed; ``_why`` has the reasons for the others."""
         self._create()
         self._make_claims()
         for _ in range(PLACING_ROUNDS):
@@ -129,8 +131,8 @@ class Rehearsal:
         self._since = {key: self._since.get(key, number) for key in self._why}
 
     def _create(self) -> None:
-        """Finds out which of the pods that steps brought no server would create. They are asked about again after each step, as
-        whoever makes them tries again."""
+        """Finds out which of the steps' pods no server would create. They are checked again after each step, because their
+        controllers would try again."""
         there, brought = self._simulation.objects(Pod), self._stage.brought
         asking = [there[key] for key in brought if key in there]
         others = [pod for key, pod in there.items() if key not in brought]
@@ -139,7 +141,7 @@ class Rehearsal:
         self._simulation.obstacles.refuse(found)
 
     def _queue(self, number: int) -> list[list[PodInfo]]:
-        """Pods that wait, each by itself or with its gang, in the order in which they are decided about."""
+        """Waiting pods, each by itself or with its gang, in the order of the decisions."""
         found: dict[str, list[PodInfo]] = {}
         for key, info in self._simulation.cluster.pods.items():
             if info.node or info.leaving:
@@ -155,7 +157,7 @@ class Rehearsal:
         return -info.priority, self._arrived[info.key], created, info.key
 
     def _place(self, entry: list[PodInfo]) -> bool:
-        """Places a pod, or a gang; True if anybody was placed."""
+        """Places a pod or a gang; True if any pod was placed."""
         group = self._simulation.cluster.groups.get(entry[0].group)
         if group is None or gang_of(entry[0].group, group) is None:
             found = self._simulation.schedule(entry[0].pod)
@@ -163,7 +165,7 @@ class Rehearsal:
                 self._why[entry[0].key] = found.words
             return not isinstance(found, NoNode)
         bound = self._simulation.schedule_gang(entry[0].group)
-        words = bound.words if isinstance(bound, NoNode) else "its gang runs without it: no more of it fit"
+        words = bound.words if isinstance(bound, NoNode) else "its gang runs without it: no more members fit"
         placed = set() if isinstance(bound, NoNode) else {key_of(each.pod) for each in bound}
         for each in entry:
             if each.key not in placed:
@@ -172,7 +174,7 @@ class Rehearsal:
         return bool(placed)
 
     def _make_claims(self) -> None:
-        """Makes the claims that are still to be made from templates, for groups and for pods that wait."""
+        """Creates the missing claims from templates, for groups and for waiting pods."""
         waiting = sorted(
             (each for each in self._simulation.cluster.pods.values() if not each.node), key=self._in_order
         )
@@ -187,7 +189,7 @@ class Rehearsal:
                 self._make_group_claims(group, templates)
 
     def _in_order(self, info: PodInfo) -> tuple[str, str]:
-        """Claims are made as pods come."""
+        """The order in which claims are created: that of the pods."""
         return info.pod.metadata.creation_timestamp or "", info.key
 
     def _make_group_claims(self, group: PodGroup, templates: dict[str, Template]) -> None:

@@ -1,7 +1,8 @@
 """What each verb of a scenario does to a simulated cluster.
 
-A verb does its part and no more: it takes away, adds, evicts. Who waits afterwards is placed by ``scenario_run``. What happens
-to devices is in ``device_changes``. What cannot be done raises ``Refused``, maybe after changes were made: the caller has a fork to revert.
+A verb does only its own part: it removes, adds or evicts. ``scenario_run`` places the waiting pods afterwards.
+``device_changes`` changes devices. If a step cannot be done, these functions raise ``Refused``, possibly after changes: the
+caller has a fork to revert.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from msgspec.structs import replace
 
 from allotment.api.apps import DaemonSet
 from allotment.api.core import Node, Pod, PodStatus
+from allotment.api.meta import key_of
 from allotment.api.resource import DeviceTaintRule, ResourceClaim, ResourceClaimStatus
 from allotment.api.scenario import (
     AddNodes,
@@ -33,7 +35,7 @@ from allotment.autoscaler.scenario.node_copy import copied
 from allotment.autoscaler.scenario.step_rules import DELETABLE
 from allotment.autoscaler.simulate.declared_features import declaring
 from allotment.autoscaler.simulate.drain import CannotDrain, drain, forget, goes_along
-from allotment.autoscaler.simulate.forkable_cluster import Slice, key_of, publisher
+from allotment.autoscaler.simulate.forkable_cluster import Slice, publisher
 from allotment.autoscaler.simulate.node_arrival import add_node, arrive, start_daemons
 from allotment.autoscaler.simulate.workload_pods import Workload, WorkloadID, like, owners_of
 from allotment.scheduler.config.configuration import DEFAULT_SCHEDULER
@@ -47,18 +49,16 @@ if TYPE_CHECKING:
 
 
 class ScenarioSimulation:
-    """A simulation to try things on, the machines that can be had, and the workloads that pods were made of."""
+    """A simulation for trying steps, the machines that can be launched, and the workloads to which pods belong."""
 
     def __init__(self, simulation: Simulation, machines: Sequence[Machine] = ()) -> None:
         self.simulation = simulation
         self._machines = machines
         self._workloads: dict[WorkloadID, Workload] = {}
-        self.brought: dict[
-            str, None
-        ] = {}  # pods that steps bring and no server has created yet, as they come
+        self.brought: dict[str, None] = {}  # pods of steps that no server has created yet, in order
 
     def play(self, step: ScenarioStep) -> list[str]:
-        """Does what a step says; returns what else is to be told of it. Raises Refused: whatever was changed is to be reverted."""
+        """Does a step; returns further remarks about it. Raises Refused: revert all changes in that case."""
         try:
             match step.wish:
                 case AddNodes() as wish:
@@ -93,7 +93,9 @@ class ScenarioSimulation:
             for name in names:
                 add_node(self.simulation, *copied(node, slices, name), storage.spec if storage else None)
             shared = sum(each.spec.node_name != wish.like for each in slices)
-            told = [f"{plural(shared, 'slice')} of {wish.like} that other nodes reach too not copied"]
+            told = [
+                f"{plural(shared, 'slice')} of {wish.like} not copied, because other nodes reach them too"
+            ]
             return [f"added {few(names)}", *(told if shared else ())]
         [machine] = declaring(self.simulation, [self._machine(wish)])
         for name in names:
@@ -121,7 +123,7 @@ class ScenarioSimulation:
         return names
 
     def _machine(self, wish: AddNodes) -> Machine:
-        """The cheapest that is meant."""
+        """The cheapest machine that matches."""
         wanted = {"zone": wish.zone, "capacity_type": wish.capacity_type}
         types = sorted({each.type for each in self._machines})
         if wish.type not in types:
@@ -137,7 +139,7 @@ class ScenarioSimulation:
         able = [each for each in found if each.offering.available]
         if not able:
             offers = sorted({each.name for each in of_type})
-            why = "is out of stock there" if found else "is not offered like that"
+            why = "is out of stock there" if found else "is not offered there"
             raise Refused(f"instance type {wish.type} {why}; offered are {few(offers)}")
         return min(able, key=lambda each: (each.price, each.name))
 
@@ -158,12 +160,12 @@ class ScenarioSimulation:
             holders = dict.fromkeys(exc.pods, f"has devices of node {name}, or devices on it")
             words = f"devices there are in use by {plural(len(exc.pods), 'pod')}: drain it, or remove it with force"
             raise Refused(words, holders) from exc
-        return [f"claim {each} keeps devices that are gone" for each in removed.stranded]
+        return [f"claim {each} keeps devices that no longer exist" for each in removed.stranded]
 
     def _drain_node(self, wish: OneNode) -> list[str]:
         found = drain(self.simulation, wish.name)
         if isinstance(found, CannotDrain):
-            holders = {**found.pods, **dict.fromkeys(found.claims, "keeps its devices whoever uses them")}
+            holders = {**found.pods, **dict.fromkeys(found.claims, "keeps its devices even without users")}
             raise Refused(f"it is held by {_held_by(found)}", holders)
         return []
 
@@ -173,13 +175,13 @@ class ScenarioSimulation:
         pods = [self._ours(each) for each in step.objects if isinstance(each, Pod)]
         for workload in step.workloads:
             if workload.id in self._workloads or self._pods_of(workload.id):
-                raise Refused(f"{workload.id} is there already: scale or delete it")
+                raise Refused(f"{workload.id} already exists: scale or delete it")
             pods += [self._ours(workload.pod(number)) for number in range(workload.replicas)]
         for each in (*(obj for obj in step.objects if not isinstance(obj, Pod)), *pods):
             fresh = _fresh(each)
             there = self.simulation.objects(type(fresh))
             if isinstance(fresh, Pod | ResourceClaim) and key_of(fresh) in there:
-                raise Refused(f"{fresh.kind} {key_of(fresh)} is there already")
+                raise Refused(f"{fresh.kind} {key_of(fresh)} already exists")
             self.simulation.put(fresh)
             if isinstance(fresh, Pod):
                 self.brought[key_of(fresh)] = None
@@ -192,18 +194,20 @@ class ScenarioSimulation:
         others = {each.spec.scheduler_name for each in step.objects if isinstance(each, Pod)}
         foreign = sorted(name for name in others if name and name != DEFAULT_SCHEDULER and self._runs(name))
         return [
-            f"pods for scheduler {name} are placed as Allotment's own would place them" for name in foreign
+            f"pods for scheduler {name} are placed as Allotment's own scheduler would place them"
+            for name in foreign
         ]
 
     def _ours(self, pod: Pod) -> Pod:
-        """A pod as it is created, for the scheduler that is asked; for its own, if nobody runs that."""
+        """A pod as it is created, for a simulated scheduler; it keeps its own scheduler if that one is not simulated and no
+        pod shows it."""
         pod = replace(pod, spec=with_priority(pod.spec, self.simulation.cluster.priority_classes))
         if not self._runs(pod.spec.scheduler_name or ""):
             return pod
         return replace(pod, spec=replace(pod.spec, scheduler_name=DEFAULT_SCHEDULER))
 
     def _runs(self, scheduler: str) -> bool:
-        """Whether there is such a scheduler; where no pod shows that there is any, whoever submits pods for it is believed."""
+        """Whether there is such a scheduler; if no pod shows that, the author of the pods is believed."""
         if scheduler in self.simulation.schedulers:
             return True
         heard = schedulers_heard_of(self.simulation.objects(Pod).values())
@@ -215,7 +219,7 @@ class ScenarioSimulation:
             id = WorkloadID(wish.kind, namespace, wish.name)
             pods = self._pods_of(id)
             if not pods and id not in self._workloads:
-                raise Refused(f"there is no {id}, as far as pods tell")
+                raise Refused(f"there is no {id} among the pods")
             for pod in pods:
                 self._delete_pod(pod)
             self._workloads.pop(id, None)
@@ -228,7 +232,7 @@ class ScenarioSimulation:
         if isinstance(found, Pod):
             self._delete_pod(found)
             owners = list(owners_of(found))
-            return [f"{owners[-1]} would make another one: scale it, if that is meant"] if owners else []
+            return [f"{owners[-1]} would create another one: scale it instead"] if owners else []
         if isinstance(found, ResourceClaim):
             users = sorted(self.simulation.bound_users(found))
             if users:
@@ -248,10 +252,10 @@ class ScenarioSimulation:
     def _scale(self, wish: ScaleStep) -> list[str]:
         id = WorkloadID(wish.kind, wish.namespace or "default", wish.name)
         known = self.simulation.cluster.pods
-        pods = [each for each in self._pods_of(id) if key_of(each) in known]  # without those that ended
+        pods = [each for each in self._pods_of(id) if key_of(each) in known]  # without finished pods
         workload = self._workloads.get(id) or (like(id, pods[0]) if pods else None)
         if workload is None:
-            raise Refused(f"there is no {id}, as far as pods tell: submit it")
+            raise Refused(f"there is no {id} among the pods: submit it")
         wanted, number = wish.replicas or 0, 0
         pods.sort(key=lambda each: (not known[key_of(each)].node, _natural(each.metadata.name)))
         for pod in pods[wanted:]:
@@ -269,7 +273,7 @@ class ScenarioSimulation:
 
 
 def _fresh(obj: Any) -> Any:
-    """An object as it is created: with a uid, and nothing done about it yet."""
+    """An object as it is created: with a uid, and without a status."""
     kind, meta = obj.kind.lower(), obj.metadata
     metadata = replace(meta, uid=f"{kind} {key_of(obj)}", resource_version="", deletion_timestamp=None)
     obj = replace(obj, metadata=metadata)

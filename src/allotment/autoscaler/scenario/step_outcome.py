@@ -1,4 +1,5 @@
-"""What came of one step of a scenario: whether it was done, who got, changed or lost a place, who waits, and the devices in use."""
+"""The outcome of one step of a scenario: whether it was done, which pods got, changed or lost a place, which wait, and the
+devices in use."""
 
 from __future__ import annotations
 
@@ -15,22 +16,22 @@ if TYPE_CHECKING:
 class PodFate(StrEnum):
     """What a step did to a pod."""
 
-    PLACED = "placed"  # it had no node, or was not there, and has one now
+    PLACED = "placed"  # it had no node, or did not exist, and has a node now
     MOVED = "moved"  # it has another node than before, or other devices
     LOST = "lost"  # it had a node and waits now
-    GONE = "gone"  # it had a node, and is no more
+    GONE = "gone"  # it had a node, and no longer exists
 
 
 @dataclass(frozen=True, slots=True)
 class PodChange:
-    """A pod, ``namespace/name``. Devices, ``driver/pool/device``, are those that it has now or, if it has no node, had."""
+    """A pod, ``namespace/name``. Devices, ``driver/pool/device``, are its present ones or, if it has no node, its last ones."""
 
     pod: str
     turn: PodFate
     before: str  # its node; empty: none
     after: str
     devices: tuple[str, ...] = ()
-    orphan: bool = False  # it was evicted, and no controller would make it anew
+    orphan: bool = False  # it was evicted, and no controller would recreate it
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class Waits:
 
 @dataclass(frozen=True, slots=True)
 class DevicesInUse:
-    """Devices before and after; None: there were none, or there are none any more."""
+    """Devices before and after; None: there were none, or there are none now."""
 
     before: Summary | None
     after: Summary | None
@@ -62,41 +63,39 @@ class ClusterCounts:
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """What is different since the step before."""
+    """What has changed since the step before."""
 
     census: ClusterCounts
     changes: tuple[PodChange, ...] = ()
     drivers: Mapping[str, DevicesInUse] = field(default_factory=dict)  # of which something changed
     pools: Mapping[PoolID, DevicesInUse] = field(default_factory=dict)  # of which something changed
-    classes: Mapping[str, tuple[int, int]] = field(
-        default_factory=dict
-    )  # devices held by class, where changed
+    classes: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # devices held by class, if changed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """See the module. Step 0 is what there is before the first: pods that wait and fit are placed then."""
+    """The outcome of one step. Step 0 is the state before the first step: waiting pods that fit are placed then."""
 
     number: int
-    name: str  # what its author calls it
-    verb: str  # as in the scenario; empty for one that only expects
+    name: str  # its title from the author
+    verb: str  # as in the scenario; empty for a step with only expectations
     title: str  # what was tried
     news: News
-    waits: tuple[Waits, ...] = ()  # everybody who waits, also from before
+    waits: tuple[Waits, ...] = ()  # all waiting pods, including those from before
     refused: str = ""  # why it was not done; nothing has changed then
     expected_refusal: bool = False
     holders: Mapping[str, str] = field(
         default_factory=dict
-    )  # pods and claims that stand in its way, with why
+    )  # pods and claims that prevent it, with the reason
     notes: tuple[str, ...] = ()
     unmet: tuple[str, ...] = ()  # expectations that do not hold
 
     @property
     def ok(self) -> bool:
-        """Whether it went as its author meant it to."""
+        """Whether the step met its author's expectations."""
         return (not self.refused or self.expected_refusal) and not self.unmet
 
     @property
     def newly(self) -> tuple[Waits, ...]:
-        """Those who wait since this step."""
+        """The pods that wait since this step."""
         return tuple([each for each in self.waits if each.since == self.number])

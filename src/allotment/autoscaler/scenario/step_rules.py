@@ -1,4 +1,4 @@
-"""What is wrong with a step of a scenario by itself, whatever it is tried on."""
+"""Errors in a step of a scenario that do not depend on the cluster."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ VERBS = {
     "taintDevice": "taint_device",
     "resizePool": "resize_pool",
 }
-"""As they are written, and as fields of ``api.scenario.Step``."""
+"""The verbs as they are written, and as fields of ``api.scenario.ScenarioStep``."""
 EFFECTS = ("NoSchedule", "NoExecute")
 DELETABLE: dict[str, type[ApiStruct]] = {
     "Pod": Pod,
@@ -42,11 +42,11 @@ DELETABLE: dict[str, type[ApiStruct]] = {
 }
 """Kinds that can be deleted, beside workloads."""
 Complaints = Iterator[tuple[str, str]]
-"""Paths of fields and what to do about them."""
+"""Paths of fields, each with a message that says what to do."""
 
 
 def wrong(verb: str, wish: Any) -> Complaints:
-    """About a verb's own part of a step."""
+    """The errors in a verb's own part of a step."""
     match verb:
         case "addNodes":
             yield from _wrongly_added(wish)
@@ -98,7 +98,7 @@ def _wrongly_tainted(wish: TaintDevice) -> Complaints:
 
 
 def wrongly_expected(expect: Expect | None, verb: str) -> Complaints:
-    """About what a step expects."""
+    """The errors in a step's expectations."""
     if expect is None:
         return
     for name, pods in (("running", expect.running), ("pending", expect.pending)):
@@ -111,7 +111,7 @@ def wrongly_expected(expect: Expect | None, verb: str) -> Complaints:
                     "must be a pod's name, or namespace/name; * stands for anything",
                 )
     if expect.refused is not None and not verb:
-        yield "expect.refused", "is about the step's own verb, and there is none"
+        yield "expect.refused", "refers to the step's verb, but the step has none"
     if expect.counts is not None:
         for name, count in (("running", expect.counts.running), ("pending", expect.counts.pending)):
             if count is not None and count < 0:

@@ -14,7 +14,7 @@ _NAMED = 3
 
 
 def titled(step: ScenarioStep) -> str:
-    """What is tried, in one line."""
+    """The step in one line."""
     wish: Any = step.wish
     match step.verb:
         case "addNodes":

@@ -1,1 +1,1 @@
-"""A cluster to try things on: forks, nodes and pods that come and go, who waits, what a drain would do."""
+"""A simulated cluster: forks, nodes and pods that come and go, waiting pods, and drains."""

@@ -1,7 +1,7 @@
-"""Objects as the server would show them after a binding, and after an eviction.
+"""Objects in the form in which the server would show them after a binding, and after an eviction.
 
-A binding's steps (``scheduler.binding.step``) are data for somebody who patches; here they are applied to typed objects at once. Binding
-conditions count as met: what a simulation asks is where a pod can run, not when.
+The steps of a binding (``scheduler.binding.step``) are data for patches; here they are applied to typed objects at once.
+Binding conditions count as met: a simulation asks where a pod can run, not when.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PATCHED = {
     "extendedResourceClaimStatus": "extended_resource_claim_status",
     "nodeAllocatableResourceClaimStatuses": "node_allocatable_resource_claim_statuses",
 }
-"""What a PatchStatus may say, as fields of a pod's status."""
+"""The parts of a PatchStatus, as fields of a pod's status."""
 
 
 def made(step: MakeClaim) -> ResourceClaim:
@@ -55,7 +55,7 @@ def _allocation(step: WriteClaim) -> AllocationResult | None:
 
 
 def bound(pod: Pod, node: str, steps: Sequence[Step]) -> Pod:
-    """A pod on its node, with what its status says about its devices."""
+    """A pod on its node, with the part of its status about devices."""
     status = pod.status
     for step in steps:
         if isinstance(step, PatchStatus):
@@ -88,7 +88,7 @@ def given(
 
 
 def placed_volume(claim: PersistentVolumeClaim, node: str) -> PersistentVolumeClaim:
-    """A claim whose volume is to be made for a node. Which others will reach it, only its provisioner knows."""
+    """A claim whose volume must be created for a node. Only the provisioner knows which other nodes will reach it."""
     meta = claim.metadata
     return replace(claim, metadata=replace(meta, annotations={**meta.annotations, SELECTED_NODE: node}))
 
@@ -106,7 +106,8 @@ def evicted(pod: Pod) -> Pod:
 
 
 def left(claim: ResourceClaim, gone: Collection[str], *, keep: bool) -> ResourceClaim:
-    """A claim that these users, by uid, need no longer. With the last one goes the allocation, unless it is to be kept."""
+    """A claim without these users, given by uid. With the last user, the allocation is removed too, unless the claim keeps
+    it."""
     users = tuple([user for user in claim.status.reserved_for if user.uid not in gone])
     if users or keep:
         return replace(claim, status=replace(claim.status, reserved_for=users))

@@ -1,9 +1,10 @@
-"""The kubelet features that new machines will declare: those that every ready node of their pool or group does.
+"""The kubelet features that new machines will declare: those that every ready node of their pool or group declares.
 
-Pods and devices may need a feature that not every kubelet has, and a catalogue does not say which a machine's kubelet will have. Machines of
-one pool start from one image, so what all its nodes declare is what the next one is expected to. Of a pool without nodes nothing is
-expected: a pod that needs a feature stays pending, and the reason names it. Should a machine come without the feature after all,
-not all nodes of the pool declare it any more, and no second machine is bought for the same pod.
+Pods and devices may need a feature that not every kubelet has, and a catalogue does not say which features a machine's
+kubelet will have. Machines of one pool start from one image, so the next node is expected to declare what all its nodes
+declare. A pool without nodes is expected to declare nothing: a pod that needs a feature stays pending, and the reason names
+the feature. If a machine then comes without the feature, not all nodes of the pool declare it any more, and no second machine
+is launched for the same pod.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ if TYPE_CHECKING:
     from allotment.autoscaler.simulate.forkable_cluster import ForkableCluster
 
 _Owner = tuple[str, str]
-"""The label by which nodes name their pool or group, and its name."""
+"""The label with which a node names its pool or group, and the name."""
 
 
 def declaring(cluster: ForkableCluster, machines: Iterable[Machine]) -> list[Machine]:
-    """The machines with what they are expected to declare. Those of which there is nothing new to say are the same objects."""
+    """The machines with the features that they are expected to declare. Unchanged machines are the same objects."""
     known = _by_owner(cluster)
     found = []
     for machine in machines:
@@ -40,7 +41,7 @@ def _by_owner(cluster: ForkableCluster) -> dict[_Owner, tuple[str, ...]]:
     """What all ready nodes of each pool and group declare."""
     common: dict[_Owner, frozenset[str]] = {}
     for node in cluster.objects(Node).values():
-        if not _is_ready(node):  # its kubelet may not have said yet
+        if not _is_ready(node):  # its kubelet may not have reported yet
             continue
         declared = frozenset(node.status.declared_features)
         for label in (NODE_POOL, NODE_GROUP):
@@ -50,5 +51,5 @@ def _by_owner(cluster: ForkableCluster) -> dict[_Owner, tuple[str, ...]]:
 
 
 def _is_ready(node: Node) -> bool:
-    """A node that says nothing of itself counts, as those of manifests do."""
+    """A node that does not report its readiness counts as ready, as nodes from manifests do."""
     return all(each.status == "True" for each in node.status.conditions if each.type == "Ready")

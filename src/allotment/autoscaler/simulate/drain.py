@@ -1,11 +1,12 @@
-"""Scale-down: whether a node can go, its pods running elsewhere with their claims allocated anew.
+"""Scale-down: whether a node can be removed, if its pods run elsewhere with newly allocated claims.
 
-All pods are evicted first, so that those which share a claim can move together, then the node goes, then each pod is placed as the
-scheduler would. One after another may fail where another order works: those that found no place go first in the next round.
+All pods are evicted first, so that pods that share a claim can move together. Then the node is removed, and each pod is
+placed as the scheduler would. One order of placement may fail where another one works: pods without a place go first in the
+next round.
 
-Some pods do not hold a node: those that are there because it is (of a DaemonSet, or static) go with it, and those that only look
-at devices (admin access) do so if there is nothing for them elsewhere. A claim that stays allocated when unused (Immediate) does
-hold it. Disruption budgets count as they are now.
+Some pods do not keep a node: pods that belong to it (of a DaemonSet, or static) end with it, and pods with only admin access
+to devices also do so if there is no place for them elsewhere. A claim that stays allocated without users (Immediate) does
+keep the node. Disruption budgets count as they are now.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from allotment.api.meta import key_of
 from allotment.api.resource import ResourceClaim
 from allotment.autoscaler.errors import NodeInUse
-from allotment.autoscaler.simulate.forkable_cluster import key_of
 from allotment.autoscaler.simulate.simulation import BoundPod, Removed
 from allotment.scheduler.disruption_budgets import Budgets
 
@@ -24,14 +25,16 @@ if TYPE_CHECKING:
     from allotment.api.core import Pod
     from allotment.autoscaler.simulate.simulation import Simulation
 
+__all__ = ["CannotDrain", "Drained", "drain"]
+
 DRAIN_ROUNDS = 3
 MIRROR = "kubernetes.io/config.mirror"
-"""Annotation of pods that a kubelet has from a file of its own."""
+"""Annotation of pods that a kubelet starts from its own files."""
 
 
 @dataclass(frozen=True, slots=True)
 class Drained:
-    """The node is gone."""
+    """The node is removed."""
 
     node: Removed
     moved: tuple[BoundPod, ...]  # pods with their new nodes
@@ -40,16 +43,16 @@ class Drained:
 
 @dataclass(frozen=True, slots=True)
 class CannotDrain:
-    """The node cannot go, and nothing has changed."""
+    """The node cannot be removed, and nothing has changed."""
 
     node: str
-    pods: Mapping[str, str]  # those that hold it, with the reason
-    claims: tuple[str, ...] = ()  # those that hold it, since they keep its devices in use or not
+    pods: Mapping[str, str]  # those that keep it, with the reason
+    claims: tuple[str, ...] = ()  # those that keep it, because they keep its devices in use or not
 
 
 @dataclass(slots=True)
 class Round:
-    """Who found a place, and who did not and why."""
+    """Which pods found a place, and which did not, with the reasons."""
 
     moved: list[BoundPod] = field(default_factory=list)
     refused: dict[str, str] = field(default_factory=dict)
@@ -57,17 +60,16 @@ class Round:
 
 @dataclass(slots=True)
 class Cleared:
-    """Nodes are gone and their pods have none."""
+    """The nodes are removed, and their pods have no node."""
 
     nodes: tuple[Removed, ...] = ()
-    waiting: list[Pod] = field(default_factory=list)  # those that need another node, most important first
-    optional: list[Pod] = field(default_factory=list)  # those that would like one
-    gone: list[Pod] = field(default_factory=list)  # those that went along
+    waiting: list[Pod] = field(default_factory=list)  # those that need another node, the most important first
+    optional: list[Pod] = field(default_factory=list)  # those that only prefer another node
+    gone: list[Pod] = field(default_factory=list)  # those that ended with the node
 
 
 def drain(simulation: Simulation, node: str) -> Drained | CannotDrain:
-    """Moves a node's pods elsewhere and removes it, if that is possible; looks for a place in ``DRAIN_ROUNDS`` different orders. Raises
-    NoSuchNode."""
+    """Moves a node's pods elsewhere and removes it, if possible; tries ``DRAIN_ROUNDS`` different orders. Raises NoSuchNode."""
     simulation.node(node)
     protected = _protected(simulation, simulation.pods(node))
     if protected:
@@ -86,7 +88,7 @@ def drain(simulation: Simulation, node: str) -> Drained | CannotDrain:
 
 
 def clear(simulation: Simulation, nodes: Sequence[str]) -> Cleared | CannotDrain:
-    """Takes all pods off nodes and removes these; to be called in a fork, as what is done before it is Held stays done."""
+    """Takes all pods off nodes and removes these. Call it in a fork, because changes before a Held result are not reverted."""
     cleared = Cleared()
     for node in nodes:
         _cleared(simulation, node, cleared)
@@ -104,7 +106,7 @@ def clear(simulation: Simulation, nodes: Sequence[str]) -> Cleared | CannotDrain
 
 
 def accommodate(simulation: Simulation, cleared: Cleared) -> list[BoundPod]:
-    """Places the pods that would like a place; those without one go."""
+    """Places the pods that prefer a place; those that find none end."""
     moved = []
     for pod in cleared.optional:
         found = simulation.schedule(pod)
@@ -139,7 +141,7 @@ def _cleared(simulation: Simulation, node: str, cleared: Cleared) -> None:
 
 
 def place(simulation: Simulation, pods: Sequence[Pod]) -> Round:
-    """Places all pods, or none; then with why those of the first round found no place."""
+    """Places all pods, or none; in the latter case with the reasons of the pods without a place in the first round."""
     first: Round | None = None
     for _ in range(DRAIN_ROUNDS):
         found = Round()
@@ -160,8 +162,8 @@ def place(simulation: Simulation, pods: Sequence[Pod]) -> Round:
 
 
 def goes_along(pod: Pod) -> bool:
-    """Whether a pod needs no other place when its node goes: it is there because the node is, or is on its way out already. One of
-    a StatefulSet that is on its way out comes back under its name."""
+    """Whether a pod needs no other place when its node is removed: it belongs to the node, or is already being deleted. A
+    StatefulSet's pod that is being deleted comes back under its name."""
     owners = pod.metadata.owner_references
     if pod.metadata.deletion_timestamp and not any(owner.kind == "StatefulSet" for owner in owners):
         return True
@@ -169,7 +171,7 @@ def goes_along(pod: Pod) -> bool:
 
 
 def belongs_to_node(pod: Pod) -> bool:
-    """Whether a pod is there because its node is."""
+    """Whether a pod exists because its node does."""
     return MIRROR in pod.metadata.annotations or any(
         owner.kind == "Node" or (owner.kind == "DaemonSet" and owner.controller)
         for owner in pod.metadata.owner_references
@@ -177,7 +179,7 @@ def belongs_to_node(pod: Pod) -> bool:
 
 
 def only_looks(simulation: Simulation, pod: Pod) -> bool:
-    """Whether all devices that a bound pod has are admin's."""
+    """Whether a bound pod has only admin access to devices."""
     cluster = simulation.cluster
     found = [cluster.claims.objects.get(key) for key in cluster.used_by(cluster.pods[key_of(pod)])]
     allocations = [claim.status.allocation for claim in found if claim is not None]
@@ -186,7 +188,7 @@ def only_looks(simulation: Simulation, pod: Pod) -> bool:
 
 
 def forget(simulation: Simulation, pod: Pod) -> None:
-    """A pod is no more, nor are the claims that were made for it."""
+    """Removes a pod and the claims that were created for it."""
     claims = simulation.objects(ResourceClaim)
     for key in list(simulation.cluster.claims.owned.get(pod.metadata.uid, ())):
         simulation.drop(claims[key])

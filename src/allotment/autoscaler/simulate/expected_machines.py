@@ -1,10 +1,10 @@
-"""Machines that come and go, put into a simulation as if they had: what plans may count on, and what not.
+"""Adds machines that are on their way to a simulation, and removes those that are being deleted: what plans may count on.
 
-A machine that is on its way is a node already: pods go there, limits are drawn by it, and nothing is launched twice. Of a node that
-is there but not ready only what is missing is foreseen; drivers that have published are taken at their word. A claim that has
-just become ready is looked at in the same way, since who follows a cluster may hear of its node later than of the claim.
+A machine on its way is already a node: pods go there, it counts against limits, and nothing is launched twice. For a node
+that exists but is not ready, only the missing parts are predicted; what drivers have published counts. A claim that has just
+become ready is treated in the same way, because a follower of the cluster may hear of its node later than of the claim.
 
-A node whose claim is going takes no pods any more, though it still counts against limits.
+A node whose claim is being deleted accepts no more pods, though it still counts against limits.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def expect(
     machines: Sequence[Machine],
     is_new: Callable[[NodeClaim], bool] = lambda claim: False,
 ) -> None:
-    """Puts up what will be; best in a fork. ``is_new`` tells of claims with a ready node that what is known of it may be old.
-    A claim for a machine that is in no catalogue any more is left out: nobody knows what it will be."""
+    """Adds the expected nodes; best in a fork. ``is_new`` says for claims with a ready node that the known facts about the
+    node may be old. A claim for a machine that is no longer in the catalogue is left out, because its devices are unknown."""
     claims = list(claims)
     if claims:
         machines = declaring(simulation, machines)
@@ -58,7 +58,7 @@ def expect(
 
 
 def _cordon(simulation: Simulation, name: str) -> None:
-    """The taint that it will have in a moment, if it does not have it yet."""
+    """Adds the taint that the node will have in a moment, if it does not have it yet."""
     there = simulation.objects(Node).get(name)
     if there is not None and all(each.key != DISRUPTED.key for each in there.spec.taints):
         taints = (*there.spec.taints, DISRUPTED)
@@ -69,7 +69,7 @@ def _arrive(simulation: Simulation, claim: NodeClaim, machine: Machine) -> None:
     name = node_name(claim)
     node, slices = foreseen(claim, machine)
     there = simulation.objects(Node).get(name)
-    if there is not None:  # that it is not ready yet does not matter to a plan
+    if there is not None:  # its lack of readiness does not matter to a plan
         labels = {**node.metadata.labels, **there.metadata.labels}
         features = there.status.declared_features or node.status.declared_features
         status = replace(node.status, declared_features=features)
@@ -78,7 +78,7 @@ def _arrive(simulation: Simulation, claim: NodeClaim, machine: Machine) -> None:
     known = [each for each in simulation.slices(name) if isinstance(each, semantic.NodeResourceSlice)]
     missing = awaited(machine.devices, published, known)
     for each in published:
-        if each.spec.driver in missing:  # a part of a pool would be in the way of the whole
+        if each.spec.driver in missing:  # a part of a pool would prevent the whole
             simulation.drop(each)
     trees = [each for each in trees_of(machine, name) if each.spec.driver_name in missing]
     simulation.put_all((node, *(each for each in slices if each.spec.driver in missing), *trees))

@@ -1,9 +1,9 @@
 """The scheduler's cluster as objects that come and go, with forks.
 
-The state is the scheduler's own (``scheduler.cluster``), shown typed objects as informers would show them. Whatever is tried ends
-in objects that changed: a claim with its allocation, a pod with its node. What a fork has to remember is therefore a list of
-such changes, and reverting it shows each object as it was, in reverse. Forks cost what changed in them, and nothing is ever
-copied. Verdicts that the scheduler remembers per shape of pod stay, as after any change, for all nodes that were not touched.
+The state is the scheduler's own (``scheduler.cluster``), which gets typed objects as if from informers. Every trial ends in
+changed objects: a claim with its allocation, a pod with its node. So a fork records a list of such changes, and reverting it
+applies the old objects in reverse order. A fork costs as much as its changes, and nothing is ever copied. Verdicts that the
+scheduler remembers per shape of pod stay valid, as after any change, for all untouched nodes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from allotment.api import semantic
 from allotment.api.codec import decode, to_builtins
 from allotment.api.conversion.v1alpha2 import to_v1
 from allotment.api.core import Node, Pod
-from allotment.api.meta import ApiStruct
+from allotment.api.meta import ApiStruct, key_of
 from allotment.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from allotment.autoscaler.errors import NoFork, NoSuchNode
 from allotment.scheduler.cluster import Cluster
@@ -31,11 +31,12 @@ Slice = ResourceSlice | semantic.NodeResourceSlice
 K = TypeVar("K", bound=ApiStruct)
 
 _FIRST: tuple[type[ApiStruct], ...] = (DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice, Node)
-"""Kinds in the order in which showing many objects is quickest, as long as nobody asks; all others come after them."""
+"""Kinds in the order in which loading many objects is fastest while there are no queries; all others come after them."""
 
 
 class ObjectChange(NamedTuple):
-    """An object as it was and is. ``sizes`` are those that devices were scored by: showing what was does not bring them back."""
+    """An object before and after. ``sizes`` are those by which devices were scored: applying the old object does not restore
+    them."""
 
     key: str
     old: ApiStruct | None
@@ -44,24 +45,24 @@ class ObjectChange(NamedTuple):
 
 
 class ForkableCluster:
-    """See the module. Outside of forks it can follow a live cluster: ``put`` and ``drop`` are what an informer's events are. In a
-    fork they are part of the fork."""
+    """The simulated cluster with its forks. Outside of forks it can follow a live cluster: call ``put`` and ``drop`` for an
+    informer's events. In a fork, they are part of the fork."""
 
     def __init__(self, features: Features = ALL) -> None:
         self.cluster = Cluster(features)
         self._objects: defaultdict[type[Any], dict[str, Any]] = defaultdict(dict)
-        # by node that publishes them, kind and name
+        # by the node that publishes them, kind and name
         self._slices: dict[str, dict[tuple[str, str], Slice]] = {}
         # by driver and pool: claims that have devices of it
         self._holders: dict[tuple[str, str], dict[str, None]] = {}
         self._changes: list[ObjectChange] = []
-        self.shown = 0  # how often anything was shown to the cluster
-        self._forks: list[int] = []  # how many changes there were before each
+        self.shown = 0  # how often any object was applied to the cluster
+        self._forks: list[int] = []  # how many changes there were before each fork
 
     # --- what there is ---
 
     def objects(self, kind: type[K]) -> Mapping[str, K]:
-        """All objects of a kind, by ``name`` or ``namespace/name``. Not to be changed, and not to be kept: it follows."""
+        """All objects of a kind, by ``name`` or ``namespace/name``. Do not change or keep it: it follows the simulation."""
         return self._objects[kind]
 
     def all(self) -> Iterator[ApiStruct]:
@@ -86,7 +87,7 @@ class ForkableCluster:
         return tuple([info.pods[key].pod for key in sorted(info.pods)]) if info is not None else ()
 
     def load(self, objects: Iterable[ApiStruct]) -> None:
-        """Many objects appear, given in any order; they are shown in one that is quick."""
+        """Adds many objects, given in any order, in a fast order."""
         found: defaultdict[type[ApiStruct], list[ApiStruct]] = defaultdict(list)
         for each in objects:
             found[type(each)].append(each)
@@ -95,14 +96,14 @@ class ForkableCluster:
                 self.put(each)
 
     def put(self, obj: ApiStruct) -> None:
-        """An object appears, or becomes different."""
+        """Adds or replaces an object."""
         if isinstance(obj, semantic.ResourceClaim):
             obj = decode(ResourceClaim, to_v1(to_builtins(obj)))
         key = key_of(obj)
         self._change(key, self._objects[type(obj)].get(key), obj)
 
     def put_all(self, objects: Iterable[ApiStruct]) -> None:
-        """As ``put`` of each, but if one fails, none is."""
+        """Like ``put`` of each, but if one fails, none is changed."""
         self.fork()
         try:
             for each in objects:
@@ -113,7 +114,7 @@ class ForkableCluster:
         self.commit()
 
     def drop(self, obj: ApiStruct) -> None:
-        """An object goes, if it is there. Nothing else goes with it."""
+        """Removes an object, if it exists. Nothing else is removed with it."""
         key = key_of(obj)
         old = self._objects[ResourceClaim if isinstance(obj, semantic.ResourceClaim) else type(obj)].get(key)
         if old is not None:
@@ -142,7 +143,7 @@ class ForkableCluster:
                 self.cluster.nominate(key, kept)
 
     def _file_claim(self, key: str, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
-        """Keeps ``_holders`` right."""
+        """Keeps ``_holders`` correct."""
         before = old.status.allocation if old is not None else None
         after = new.status.allocation if new is not None else None
         if before is after:
@@ -157,7 +158,7 @@ class ForkableCluster:
             self._holders.setdefault((result.driver, result.pool), {})[key] = None
 
     def _file_slice(self, old: Slice | None, new: Slice | None) -> None:
-        """Keeps ``_slices`` right."""
+        """Keeps ``_slices`` correct."""
         for each in (old, new):
             home = publisher(each) if each is not None else ""
             if each is None or not home:
@@ -171,7 +172,7 @@ class ForkableCluster:
                     del self._slices[home]
 
     def claims_on(self, slices: Sequence[Slice]) -> list[ResourceClaim]:
-        """The claims that have devices of these slices, in admin access too; by name."""
+        """The claims that have devices of these slices, including by admin access; by name."""
         found: dict[str, ResourceClaim] = {}
         for each in slices:
             pool, names = _devices(each)
@@ -194,17 +195,17 @@ class ForkableCluster:
         return len(self._forks)
 
     def fork(self) -> None:
-        """From here on, ``revert`` leads back here. Forks nest."""
+        """From here on, ``revert`` returns to this state. Forks nest."""
         self._forks.append(len(self._changes))
 
     def commit(self) -> None:
-        """Closes the innermost fork and lets its changes stand. A fork around it can still revert them."""
+        """Closes the innermost fork and keeps its changes. An outer fork can still revert them."""
         self._close()
         if not self._forks:
             self._changes.clear()
 
     def revert(self) -> None:
-        """Closes the innermost fork and takes all of its changes back."""
+        """Closes the innermost fork and reverts all of its changes."""
         start = self._close()
         while len(self._changes) > start:
             self._undo(self._changes.pop())
@@ -237,7 +238,7 @@ class ForkableCluster:
                 self.revert()
 
     def validate(self) -> None:
-        """Re-derives the whole state from the objects. Raises AssertionError where it differs."""
+        """Re-derives the whole state from the objects. Raises AssertionError on a difference."""
         self.cluster.validate()
         assert not self.cluster.assumed, "pods are decided about and not shown"
         assert not self.cluster.claims.flights, "claims are decided about and not shown"
@@ -263,7 +264,7 @@ class ForkableCluster:
 
 
 def publisher(slice: Slice) -> str:
-    """The node that a slice comes and goes with, if any: that whose devices it has, or that owns it."""
+    """The node with which a slice comes and goes, if any: the one whose devices it has, or that owns it."""
     if slice.spec.node_name:
         return slice.spec.node_name
     for owner in slice.metadata.owner_references:
@@ -273,14 +274,8 @@ def publisher(slice: Slice) -> str:
 
 
 def _devices(slice: Slice) -> tuple[tuple[str, str], frozenset[str] | None]:
-    """Driver and name of the pool that a slice is part of, and the names of its devices; None: it is the whole pool."""
+    """Driver and name of the pool of a slice, and the names of its devices; None: it is the whole pool."""
     if isinstance(slice, semantic.NodeResourceSlice):
         return (slice.spec.driver_name, slice.spec.node_name), None
     names = frozenset([device.name for device in slice.spec.devices])
     return (slice.spec.driver, slice.spec.pool.name), names
-
-
-def key_of(obj: Any) -> str:
-    """``namespace/name``, or ``name`` for what has no namespace."""
-    meta = obj.metadata
-    return f"{meta.namespace}/{meta.name}" if meta.namespace else str(meta.name)

@@ -1,9 +1,9 @@
-"""A node arrives, and the pods of DaemonSets with it: they are there first and take their room, devices too. Storage drivers are
-taken to be there as well.
+"""A node arrives together with the pods of DaemonSets, which take their resources and devices first. Storage drivers count as
+present too.
 
-As Kubernetes' controller does, each DaemonSet gets one pod on every node that its template allows, with claims made from
-templates and with tolerations for what is usual on a node that has just come. They are bound by priority; one that does not fit takes
-nothing, and whoever waits for the node does not wait for it.
+Like Kubernetes' controller, each DaemonSet gets one pod on every node that its template allows, with claims from templates
+and with tolerations for the usual taints of a new node. The pods are bound by priority. A daemon pod that does not fit takes
+nothing, and does not delay the pods for which the node is meant.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from msgspec.structs import replace
 from allotment.api import semantic
 from allotment.api.apps import DaemonSet
 from allotment.api.core import Node, Pod, PodStatus, Toleration
-from allotment.api.meta import ObjectMeta, OwnerReference
+from allotment.api.meta import ObjectMeta, OwnerReference, key_of
 from allotment.api.resource import ResourceClaim, ResourceClaimTemplate
 from allotment.api.storage import CSIDriver, CSINode, CSINodeDriver, CSINodeSpec
 from allotment.autoscaler.catalogue.machine import Machine, node_of, trees_of
 from allotment.autoscaler.simulate.drain import belongs_to_node, forget
-from allotment.autoscaler.simulate.forkable_cluster import Slice, key_of
+from allotment.autoscaler.simulate.forkable_cluster import Slice
 from allotment.autoscaler.simulate.pending_pods import Template, missing_claims
 from allotment.autoscaler.simulate.simulation import BoundPod
 from allotment.scheduler.config.configuration import DEFAULT_SCHEDULER
@@ -57,7 +57,7 @@ def arrive(simulation: Simulation, machine: Machine, name: str) -> None:
 def add_node(
     simulation: Simulation, node: Node, slices: Iterable[Slice], drivers: CSINodeSpec | None = None
 ) -> None:
-    """Adds a node with its slices, its storage drivers if they are known, and what DaemonSets run there. Raises NodeExists."""
+    """Adds a node with its slices, its storage drivers if they are known, and the pods of DaemonSets. Raises NodeExists."""
     name = node.metadata.name
     with simulation.trial() as trial:
         simulation.simulate_add_node(node, slices)
@@ -69,8 +69,8 @@ def add_node(
 
 
 def foresee_drivers(simulation: Simulation, node: str) -> None:
-    """Names the storage drivers that a node will have once their DaemonSets run, as far as pods are kept from nodes without them. How
-    many volumes those take is not known before they say so."""
+    """Adds the names of the storage drivers that a node will have once their DaemonSets run, if their absence would keep pods
+    away. How many volumes these drivers take is unknown until they report it."""
     wanted = {
         name
         for name, driver in simulation.objects(CSIDriver).items()
@@ -84,7 +84,7 @@ def foresee_drivers(simulation: Simulation, node: str) -> None:
 
 
 def start_daemons(simulation: Simulation, node: str) -> None:
-    """Binds the pods that DaemonSets still lack on a node, as far as they fit."""
+    """Binds the missing pods of DaemonSets on a node, where they fit."""
     there = {
         owner.uid or f"{pod.metadata.namespace}/{owner.name}"
         for pod in simulation.pods(node)
@@ -97,7 +97,7 @@ def start_daemons(simulation: Simulation, node: str) -> None:
 
 
 def daemon_sets(simulation: Simulation) -> list[DaemonSet]:
-    """Those that start pods, the most important first; their templates say the priority that the pods will have."""
+    """The DaemonSets that start pods, the most important first; the priority is that of their templates."""
     found = [
         _with_priority(each, simulation.cluster.priority_classes)
         for each in simulation.objects(DaemonSet).values()
@@ -115,7 +115,7 @@ def _with_priority(daemons: DaemonSet, classes: Mapping[str, PriorityClass]) -> 
 
 
 def pod_of(daemons: DaemonSet, node: str) -> Pod:
-    """The pod that a DaemonSet has on a node, as it is created."""
+    """The pod of a DaemonSet for a node, as it is created."""
     template, namespace = daemons.spec.template, daemons.metadata.namespace or "default"
     name = f"{daemons.metadata.name}-{node}"
     spec = template.spec
@@ -156,7 +156,8 @@ def _start(simulation: Simulation, pod: Pod, node: str) -> None:
 
 
 def dismiss(simulation: Simulation, node: str) -> None:
-    """Removes a node on which nobody is who does not belong to it, and the pods that do. Raises NodeInUse if devices of it are in use."""
+    """Removes a node that only has pods belonging to it, together with these pods. Raises NodeInUse if devices of it are in
+    use."""
     with simulation.trial() as trial:
         for pod in simulation.pods(node):
             if belongs_to_node(pod):

@@ -1,10 +1,11 @@
 """Pods that wait for a node, and the claims that they will use.
 
-A pod wants a machine when the scheduler has said that there is no place for it, and nothing else is under way: no gate holds it,
-nobody makes room for it, and it does not go with a node that is there anyhow. Of a gang all members that wait are meant when one
-of them does, since machines for half a gang help nobody.
+A pod wants a machine when the scheduler has found no place for it, and nothing else is under way: no gate holds it, no
+preemption makes room for it, and it does not belong to an existing node. If one waiting member of a gang wants a machine, all
+its waiting members do, because machines for half a gang help nobody.
 
-Claims that are not made from their templates yet are made here as the claim controller would, so that a plan need not wait.
+Claims that do not exist yet are created from their templates here, as the claim controller would, so that a plan need not
+wait.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ Template = ResourceClaimTemplate | semantic.ResourceClaimTemplate
 
 
 def wants_machine(pod: Pod) -> bool:
-    """Whether the scheduler has found no place for a pod, and a new machine may be one."""
+    """Whether the scheduler has found no place for a pod, and a new machine may help."""
     return is_open(pod) and any(
         each.type == "PodScheduled" and each.status == "False" and each.reason == "Unschedulable"
         for each in pod.status.conditions
@@ -44,7 +45,7 @@ def wants_machine(pod: Pod) -> bool:
 
 
 def is_open(pod: Pod) -> bool:
-    """Whether a pod waits for a decision of the scheduler, with no room being made for it."""
+    """Whether a pod waits for a decision of the scheduler, and no room is being made for it."""
     return not (
         pod.spec.node_name
         or pod.metadata.deletion_timestamp
@@ -56,7 +57,7 @@ def is_open(pod: Pod) -> bool:
 
 
 def pending(simulation: Simulation) -> list[Pod]:
-    """The pods that want a machine, gangs whole."""
+    """The pods that want a machine, gangs as a whole."""
     found = {key: info.pod for key, info in simulation.cluster.pods.items() if wants_machine(info.pod)}
     for group in {group_key(pod) for pod in found.values()} - {""}:
         members = simulation.cluster.members.get(group, {})
@@ -67,10 +68,10 @@ def pending(simulation: Simulation) -> list[Pod]:
 def missing_claims(
     pod: Pod, templates: Mapping[str, Template], *, made: Container[str], taken: Container[str]
 ) -> Iterator[Claim]:
-    """The claims that are still to be made for a pod. ``templates`` are by ``namespace/name``, as are the claims that are ``taken``;
-    ``made`` are its entries that have one though its status does not say so. Where a template is missing, the scheduler says
-    that the claim is. A claim that somebody else has by the name that comes to mind keeps none from being made: real names have an end that
-    follows from the pod's uid, or from chance."""
+    """The claims that still have to be created for a pod. ``templates`` are by ``namespace/name``, as are the ``taken``
+    claims; ``made`` are its entries that have a claim although its status does not show it. If a template is missing, the
+    scheduler reports the missing claim. A foreign claim with the natural name does not prevent the creation, because real
+    names end in a suffix that is derived from the pod's uid, or random."""
     noted = {status.name for status in pod.status.resource_claim_statuses}
     namespace = pod.metadata.namespace
     names = set[str]()
@@ -90,15 +91,15 @@ def missing_claims(
 
 
 def names_like(start: str) -> Iterator[str]:
-    """A name, and what to try where it is taken."""
+    """A name, and the alternatives if it is taken."""
     yield start
     for number in count(2):
         yield f"{start}-{number}"
 
 
 def make_claims(simulation: Simulation, pods: Iterable[Pod]) -> None:
-    """Makes the claims that pods still need, as far as quotas let them be made: those of the first ones first. Pods that are not
-    created (``obstacles``) get none."""
+    """Creates the claims that pods still need, as quotas allow: those of the first pods first. Pods that are not created
+    themselves (``obstacles``) get none."""
     templates: dict[str, Template] = {
         **simulation.objects(ResourceClaimTemplate),
         **simulation.objects(semantic.ResourceClaimTemplate),
@@ -110,7 +111,7 @@ def make_claims(simulation: Simulation, pods: Iterable[Pod]) -> None:
             continue
         namespace = pod.metadata.namespace
         if namespace in simulation.cluster.ending or simulation.obstacles.uncreated(pod):
-            continue  # nothing is made there any more, or for whom
+            continue  # nothing is created there any more, or for this owner
         if namespace not in used:
             used[namespace] = quotas.used(namespace)
         made = made_entries(simulation, pod.metadata.uid) | _of_its_group(simulation, pod)
@@ -124,20 +125,20 @@ def make_claims(simulation: Simulation, pods: Iterable[Pod]) -> None:
 
 
 def made_entries(simulation: Simulation, uid: str) -> set[str]:
-    """The entries of a pod or group of which claims were made."""
+    """The entries of a pod or group for which claims were created."""
     claims = simulation.objects(ResourceClaim)
     owned = simulation.cluster.claims.owned.get(uid, ())
     return {claims[key].metadata.annotations.get(POD_CLAIM_NAME, "") for key in owned}
 
 
 def _of_its_group(simulation: Simulation, pod: Pod) -> set[str]:
-    """The entries of which a pod uses its group's claims."""
+    """The entries of a pod that use its group's claims."""
     group = simulation.cluster.groups.get(group_key(pod))
     return {each.name for each in group.spec.resource_claims} if isinstance(group, PodGroup) else set()
 
 
 def from_template(name: Name, pod: Pod, template: Template) -> Claim:
-    """The claim of this name that a template becomes for a pod."""
+    """The claim of this name, created from a template for a pod."""
     pattern = template.spec.metadata
     owner = OwnerReference(
         api_version="v1", kind="Pod", name=pod.metadata.name, uid=pod.metadata.uid, controller=True

@@ -1,10 +1,10 @@
 """Which pods a server would not create, because a ResourceQuota has too little left for them.
 
-Pods that are in the cluster were let in when they came, and count. Those that a file or a step of a scenario brings are asked about
-in the order in which they come, so the first ones get what a quota has left. The others exist for nobody: no claims are made for them, and
-no machine is bought.
+Pods in the cluster were admitted when they were created, and count. Pods from a file or a step of a scenario are checked in
+their order, so the first ones get what a quota has left. The others do not exist: no claims are created for them, and no
+machine is launched.
 
-Left out is that a quota on cpu or memory refuses containers which do not say how much they need: a LimitRange may say it for them.
+One rule is left out: a quota on cpu or memory refuses containers without requests. A LimitRange may supply these.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from msgspec.structs import replace
 
 from allotment.api.codec import to_builtins
 from allotment.api.core import ScopedResourceSelectorRequirement
+from allotment.api.meta import key_of
 from allotment.api.quantity import Quantity
 from allotment.api.quota_usage import PODS, Usage, counted_in, in_scope, usage_of
-from allotment.autoscaler.simulate.forkable_cluster import key_of
 from allotment.scheduler.devices.claim_quotas import add
 from allotment.scheduler.priority import default_class
 
@@ -30,8 +30,8 @@ _NOTHING = Quantity.of(0)
 
 
 def refusals(cluster: Cluster, asking: Sequence[Pod], there: Iterable[Pod]) -> dict[str, str]:
-    """Why pods are not created, by ``namespace/name``; those that are not named here are. ``there`` are all pods that exist, those
-    that have ended included."""
+    """Why pods are not created, by ``namespace/name``; all others are created. ``there`` are all existing pods, including
+    finished ones."""
     books = _books(cluster, {pod.metadata.namespace for pod in asking})
     if not any(books.values()):
         return {}
@@ -63,7 +63,7 @@ def _books(cluster: Cluster, namespaces: Iterable[str]) -> dict[str, list[_Book]
 
 
 class _Book:
-    """A quota, and what pods use of it."""
+    """A quota, and how much of it pods use."""
 
     def __init__(self, quota: ResourceQuota) -> None:
         self._name = quota.metadata.name
@@ -76,14 +76,14 @@ class _Book:
         self.used: Usage = {}
 
     def usage(self, pod: Pod) -> Usage:
-        """What a pod uses of the quota; nothing if it is not in scope."""
+        """What a pod uses of the quota; empty if it is not in scope."""
         document = to_builtins(pod)
         if not all(in_scope(document, *scope) for scope in self._scopes):
             return {}
         return {name: amount for name, amount in usage_of(PODS, document).items() if name in self._hard}
 
     def refusal(self, pod: Pod) -> str:
-        """Why one more pod such as this is not let in; empty: it is."""
+        """Why one more pod like this is not admitted; empty: it is admitted."""
         wanted = self.usage(pod)
         for name, most in self._hard.items():
             more, used = wanted.get(name, _NOTHING), self.used.get(name, _NOTHING)
@@ -93,6 +93,7 @@ class _Book:
 
 
 def _with_class(pod: Pod, cluster: Cluster) -> Pod:
-    """The pod with the priority class that the server gives it if it names none, as some quotas are for some classes only."""
+    """The pod with the priority class that the server assigns if it names none, because some quotas apply to some classes
+    only."""
     default = "" if pod.spec.priority_class_name else default_class(cluster.priority_classes)
     return replace(pod, spec=replace(pod.spec, priority_class_name=default)) if default else pod

@@ -1,13 +1,14 @@
-"""The five simulation calls of KEP-4381 on one forkable cluster: start a simulation, add and remove nodes, bind and evict pods.
+"""The five simulation calls of KEP-4381 on one forkable cluster: start a simulation, add and remove nodes, bind and evict
+pods.
 
-The state is a :class:`ForkableCluster`, and what fits on it is asked of the scheduler's own plugins: PreFilter, Filter and Score as
-in every cycle, with verdicts remembered per shape of pod; Reserve and PreBind say what a binding writes. So what is accepted here
-is what the scheduler will accept.
+The state is a :class:`ForkableCluster`, and the scheduler's own plugins decide what fits: PreFilter, Filter and Score as in
+every cycle, with verdicts remembered per shape of pod; Reserve and PreBind determine what a binding writes. So the simulation
+accepts exactly what the scheduler will accept.
 
-"Does not fit" is a value (``NoNode``); what makes no sense raises a ``SimulationError``. Either way nothing is changed.
+"Does not fit" is a value (``NoNode``); an invalid call raises a ``SimulationError``. Either way nothing is changed.
 
-What is left out: preemption and giving back claims that were allocated ahead of use (PostFilter), waiting for binding conditions,
-and other pods that wait: only what is bound counts.
+These are left out: preemption, the release of claims that were allocated ahead of use (PostFilter), waiting for binding
+conditions, and other waiting pods: only bound pods count.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from allotment.allocator.features import ALL, Features
+from allotment.allocator.phrases import of_one
 from allotment.api.batch import PodGroup
 from allotment.api.claim_marks import EXTENDED
 from allotment.api.core import Node, Pod
-from allotment.api.meta import ApiStruct, OwnerReference
+from allotment.api.meta import ApiStruct, OwnerReference, key_of
 from allotment.api.resource import ResourceClaim
 from allotment.api.storage import PersistentVolume, PersistentVolumeClaim
 from allotment.autoscaler.errors import (
@@ -40,11 +42,11 @@ from allotment.autoscaler.simulate.bound_objects import (
     placed_volume,
     written,
 )
-from allotment.autoscaler.simulate.forkable_cluster import ForkableCluster, Slice, key_of, publisher
+from allotment.autoscaler.simulate.forkable_cluster import ForkableCluster, Slice, publisher
 from allotment.scheduler.binding.step import BindVolume, MakeClaim, SelectNode, WriteClaim
 from allotment.scheduler.config.configuration import DEFAULT, DEFAULT_SCHEDULER, Configuration
 from allotment.scheduler.devices.semantic_claim import IMMEDIATE, carried
-from allotment.scheduler.diagnosis import NoNode, counted, refused_by
+from allotment.scheduler.diagnosis import NoNode, refused_by
 from allotment.scheduler.framework import Status
 from allotment.scheduler.gangs.gang import gang_of
 from allotment.scheduler.gangs.session import Session
@@ -54,13 +56,15 @@ from allotment.scheduler.placement import Attempt, Placement, Placer
 from allotment.scheduler.plugins.nominated_nodes import NAME as NOMINATED
 from allotment.scheduler.pod import PodInfo
 
+__all__ = ["BoundPod", "EvictedPod", "Removed", "Simulation", "start_simulation"]
+
 _NAMED = 3
-"""Pods that a message names."""
+"""How many pods a message names."""
 
 
 @dataclass(frozen=True, slots=True)
 class BoundPod:
-    """A pod has its node; ``claims`` are those that were written for it."""
+    """A pod that got its node; ``claims`` are those that were written for it."""
 
     pod: Pod
     node: str
@@ -69,23 +73,25 @@ class BoundPod:
 
 @dataclass(frozen=True, slots=True)
 class EvictedPod:
-    """A pod waits again: ``pod`` can be bound elsewhere. Keys of claims are ``namespace/name``."""
+    """A pod that waits again: ``pod`` can be bound elsewhere. Keys of claims are ``namespace/name``."""
 
     pod: Pod
-    released: tuple[str, ...]  # claims that only it used: they have no devices any more
-    shared: tuple[str, ...]  # claims that others use too: it can only run where those do
-    tied: tuple[str, ...]  # Immediate claims, which stay allocated: it can only run where their devices are
+    released: tuple[str, ...]  # claims without other users: they have no devices any more
+    shared: tuple[str, ...]  # claims with other users: the pod can only run where those do
+    tied: tuple[
+        str, ...
+    ]  # Immediate claims, which stay allocated: the pod can only run where their devices are
 
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """A node is gone, and with it ``slices`` and the ``pods`` on it, none of which used devices."""
+    """A node that was removed, together with ``slices`` and the ``pods`` on it, none of which used devices."""
 
     node: Node
     slices: tuple[Slice, ...]
     pods: tuple[Pod, ...]
     released: tuple[str, ...]  # claims that had devices of it and that no bound pod used
-    stranded: tuple[str, ...]  # Immediate claims that keep devices which are gone
+    stranded: tuple[str, ...]  # Immediate claims that keep devices which no longer exist
 
 
 def start_simulation(
@@ -96,16 +102,16 @@ def start_simulation(
     now: float = 0.0,
     claim_name: ClaimName | None = None,
 ) -> Simulation:
-    """A simulation of a cluster that has these objects, in any order: nodes, pods, slices, claims, classes, and whatever else the
-    scheduler reads. They are shared, not copied. ``now`` is for claims whose devices were to be ready by some time, ``claim_name`` for
-    names that are taken (``obstacles``)."""
+    """A simulation of a cluster with these objects, in any order: nodes, pods, slices, claims, classes, and whatever else the
+    scheduler reads. They are shared, not copied. ``now`` is for claims whose devices had to be ready by some time,
+    ``claim_name`` for names that are taken (``obstacles``)."""
     simulation = Simulation(configuration, features, now, claim_name)
     simulation.load(objects)
     return simulation
 
 
 class Simulation(ForkableCluster):
-    """See the module; made by :func:`start_simulation`."""
+    """A simulated cluster with the scheduler's decisions; :func:`start_simulation` creates it."""
 
     def __init__(
         self,
@@ -117,7 +123,7 @@ class Simulation(ForkableCluster):
         super().__init__(features)
         self.now = now
         self._profiles = configuration.rosters()
-        if DEFAULT_SCHEDULER in self._profiles:  # as a server would have it, for pods that name none
+        if DEFAULT_SCHEDULER in self._profiles:  # the default class of the server, for pods that name none
             self._profiles[""] = self._profiles[DEFAULT_SCHEDULER]
         self._placer = Placer(self.cluster, self._profiles)
         self.obstacles = Obstacles(
@@ -132,7 +138,7 @@ class Simulation(ForkableCluster):
 
     @property
     def schedulers(self) -> Collection[str | None]:
-        """The names by which pods ask for a scheduler that is simulated."""
+        """The names with which pods select a simulated scheduler."""
         return self._profiles.keys()
 
     # --- nodes ---
@@ -141,21 +147,23 @@ class Simulation(ForkableCluster):
         """Adds a real or fictional node with the slices it would publish. Raises NodeExists."""
         name = node.metadata.name
         if name in self.objects(Node):
-            raise NodeExists(f"node {name} is there already")
+            raise NodeExists(f"node {name} already exists")
         published = [_published(each, node) for each in slices]
         with self.trial() as trial:
             for each in published:
                 if key_of(each) in self.objects(type(each)):
-                    raise NodeExists(f"slice {key_of(each)} of node {name} is there already")
+                    raise NodeExists(f"slice {key_of(each)} of node {name} already exists")
                 if publisher(each) != name:
-                    raise SimulationError(f"slice {key_of(each)} is of node {publisher(each)}, not {name}")
+                    raise SimulationError(
+                        f"slice {key_of(each)} belongs to node {publisher(each)}, not {name}"
+                    )
                 self.put(each)
             self.put(node)
             trial.keep()
 
     def simulate_remove_node(self, node: str) -> Removed:
-        """Removes a node, its slices, and the pods on it that use no devices. Raises NoSuchNode, and NodeInUse while pods are
-        bound that use its devices, wherever they are, or that use any devices there."""
+        """Removes a node, its slices, and the pods on it that use no devices. Raises NoSuchNode; and NodeInUse while bound
+        pods anywhere use its devices, or pods on it use any devices."""
         found, slices, pods = self.node(node), self.slices(node), self.pods(node)
         claims = self.claims_on(slices)
         users = {key for claim in claims for key in self.bound_users(claim)}
@@ -165,7 +173,7 @@ class Simulation(ForkableCluster):
         released: list[str] = []
         stranded: list[str] = []
         with self.trial() as trial:
-            for claim in claims:  # nobody uses them, though pods that wait may have them reserved
+            for claim in claims:  # no bound pod uses them, although waiting pods may have them reserved
                 keep = _stays(claim)
                 self.put(left(claim, [user.uid for user in claim.status.reserved_for], keep=keep))
                 (stranded if keep else released).append(key_of(claim))
@@ -175,7 +183,7 @@ class Simulation(ForkableCluster):
         return Removed(found, slices, pods, tuple(released), tuple(stranded))
 
     def bound_users(self, claim: ResourceClaim) -> Iterator[str]:
-        """The keys of the pods with a node that a claim is reserved for, by themselves or through their group."""
+        """The keys of the pods with a node for which a claim is reserved, directly or through their group."""
         namespace = claim.metadata.namespace
         for user in claim.status.reserved_for:
             if user.resource == "podgroups":
@@ -194,7 +202,7 @@ class Simulation(ForkableCluster):
         return attempt if isinstance(attempt, NoNode) else self._placer.choose(attempt)
 
     def shape(self, pod: Pod) -> Hashable | NoNode:
-        """Equal for pods that the scheduler cannot tell apart; or why it does not look at the pod. Raises PodBound."""
+        """Equal for pods that the scheduler cannot distinguish; or why it does not consider the pod. Raises PodBound."""
         attempt = self._begin(self._seen(pod))
         return attempt if isinstance(attempt, NoNode) else attempt.shape
 
@@ -207,8 +215,8 @@ class Simulation(ForkableCluster):
         return self._judge(attempt, node) or node
 
     def simulate_bind_pod(self, pod: Pod, node: str) -> BoundPod | NoNode:
-        """Binds a pod to a node as the scheduler would: claims are allocated when first used and reserved for it. A pod that
-        is not there yet appears. Refused is what Filter would refuse. Raises NoSuchNode, PodBound."""
+        """Binds a pod to a node as the scheduler would: claims are allocated on first use and reserved for the pod. A pod
+        that does not exist yet is added. A binding that Filter would refuse is refused. Raises NoSuchNode, PodBound."""
         self.node(node)
         return self._bind(pod, node)
 
@@ -217,7 +225,7 @@ class Simulation(ForkableCluster):
         return self._bind(pod, "")
 
     def schedule_gang(self, group: str) -> tuple[BoundPod, ...] | NoNode:
-        """Binds the members of a gang (a key of ``cluster.groups``) that wait: as many as it needs and as many more as fit, or
+        """Binds the waiting members of a gang (a key of ``cluster.groups``): as many as it needs and as many more as fit, or
         none."""
         gang = gang_of(group, self.cluster.groups[group])
         assert gang is not None, f"the pods of group {group} go on their own"
@@ -251,20 +259,20 @@ class Simulation(ForkableCluster):
             return placed
         try:
             return self._write(placed)
-        finally:  # what was decided is shown by now: nothing is in flight any more
+        finally:  # the cluster shows all decisions by now: nothing is in flight any more
             self._placer.unreserve(placed.cycle, placed.node)
 
     def _seen(self, pod: Pod) -> PodInfo:
-        """A pod that has no node, as the scheduler sees it; it need not be in the cluster."""
+        """A pod without a node in the scheduler's form; it need not be in the cluster."""
         key = key_of(pod)
         known = self.cluster.pods.get(key)
         if known is not None and known.node:
-            raise PodBound(f"pod {key} is on node {known.node} already")
+            raise PodBound(f"pod {key} is already on node {known.node}")
         if known is not None and known.pod is pod:
             return known
         if pod.spec.node_name:
-            raise PodBound(f"pod {key} has node {pod.spec.node_name} in its spec already")
-        if not pod.metadata.uid:  # by which users of a claim are told apart
+            raise PodBound(f"pod {key} already has node {pod.spec.node_name} in its spec")
+        if not pod.metadata.uid:  # which distinguishes the users of a claim
             pod = replace(pod, metadata=replace(pod.metadata, uid=f"simulated {key}"))
         return PodInfo(pod, known)
 
@@ -272,7 +280,7 @@ class Simulation(ForkableCluster):
         return self._kept_out(pod, placing=placing) or self._placer.begin(pod, self.now)
 
     def _kept_out(self, pod: PodInfo, *, placing: bool = False) -> NoNode | None:
-        """Why a pod is not placed whatever nodes there are, if so. ``placing``: the rest of its gang is dealt with."""
+        """Why a pod is not placed on any node, if so. ``placing``: the rest of its gang is placed separately."""
         status = self.obstacles.of_member(pod) if placing else self.obstacles.of(pod)
         return refused_by(status) if status is not None else None
 
@@ -285,13 +293,13 @@ class Simulation(ForkableCluster):
         status = self._placer.rejection(attempt, info, without=NOMINATED if its_own else "")
         if status is None:
             return None
-        words = f"node {node} {counted(1, status.words).removeprefix('1 ')}"
+        words = f"node {node} {of_one(status.words)}"
         if attempt.profile.devices is not None:
             words = attempt.profile.devices.told(attempt.cycle, words)
         return refused_by(Status(status.code, status.plugin, words))
 
     def _write(self, placed: Placement) -> BoundPod:
-        """Shows what the placement's steps write, and the pod on its node."""
+        """Applies what the placement's steps write, and puts the pod on its node."""
         claims: list[ResourceClaim] = []
         volumes: list[ApiStruct] = []
         for step in placed.steps:
@@ -309,7 +317,7 @@ class Simulation(ForkableCluster):
         return BoundPod(pod, placed.node, tuple(claims))
 
     def simulate_evict_pod(self, pod: Pod, node: str) -> EvictedPod:
-        """Takes a pod off its node; it waits again. Claims that only it used are deallocated. Raises NoSuchPod."""
+        """Takes a pod off its node, so that it waits again. Claims without other users are deallocated. Raises NoSuchPod."""
         info = self.cluster.pods.get(key_of(pod))
         if info is None or info.node != node or pod.metadata.uid not in ("", info.uid):
             where = f"it is on node {info.node}" if info is not None and info.node else "it is on none"
@@ -345,8 +353,8 @@ class Simulation(ForkableCluster):
         return [claim for claim in found if any(user.uid in uids for user in claim.status.reserved_for)]
 
     def _without(self, pod: PodInfo, claim: ResourceClaim) -> ResourceClaim | None:
-        """A claim once a pod does not use it any more; None: it was made for that use only. What a group has reserved goes with
-        the last member that is on a node."""
+        """A claim without a pod as user; None: it was created for that use only. A group's reservation ends with the last
+        member that is on a node."""
         gone, group = {pod.uid}, self._group(pod)
         if claim.metadata.annotations.get(EXTENDED) == "true":
             return None
@@ -357,7 +365,7 @@ class Simulation(ForkableCluster):
         return left(claim, gone, keep=_stays(claim))
 
     def _group(self, pod: PodInfo) -> PodGroup | None:
-        """The group that a pod may have claims in common with."""
+        """The group with which a pod may share claims."""
         named = pod.pod.spec.scheduling_group
         found = (
             self.cluster.groups.get(f"{pod.namespace}/{named.pod_group_name}") if named is not None else None
@@ -372,12 +380,12 @@ class Simulation(ForkableCluster):
 def _in_use(node: str, pods: list[str]) -> NodeInUse:
     named = ", ".join(pods[:_NAMED])
     more = f" and {len(pods) - _NAMED} more" if len(pods) > _NAMED else ""
-    words = f"node {node} cannot go while devices are in use there, by pod {named}{more}: evict first"
+    words = f"node {node} cannot be removed while devices are in use there, by pod {named}{more}: evict first"
     return NodeInUse(words, tuple(pods))
 
 
 def _published(slice: Slice, node: Node) -> Slice:
-    """A slice as the node's driver would publish it: where it is not for this node alone, with the node as its owner."""
+    """A slice as the node's driver would publish it: unless only this node reaches it, with the node as its owner."""
     if publisher(slice):
         return slice
     owner = OwnerReference(api_version="v1", kind="Node", name=node.metadata.name, uid=node.metadata.uid)
@@ -386,6 +394,6 @@ def _published(slice: Slice, node: Node) -> Slice:
 
 
 def _stays(claim: ResourceClaim) -> bool:
-    """Whether a claim keeps its devices when nobody uses it."""
+    """Whether a claim keeps its devices without users."""
     found = carried(claim)
     return found is not None and found.spec.allocation_mode == IMMEDIATE

@@ -1,11 +1,11 @@
-"""How much of a node is in use, for who looks for nodes that could go.
+"""How much of a node is in use, for the search for nodes that could be removed.
 
-Resources: what pods request of what the node offers. Devices, per pool that only this node has: the average over its *units*. A unit
-is a device, or a set of counters that devices are cut from, or a root of a semantic tree; it is in use by as much as is taken of
-it: all of a device that somebody has, of a shared one the largest part that shares take of any capacity, of a set of counters the
-largest part that is drawn of any, of a tree what its parts in use are of the most that could be.
+Resources: what pods request of the node's capacity. Devices, for each pool that only this node has: the average over its
+*units*. A unit is a device, or a set of counters on which devices draw, or a root of a semantic tree. The used part of a
+device is all of it if it is allocated exclusively; of a shared device, the largest part of any capacity in use; of a set of
+counters, the largest part drawn of any counter; of a tree, the used part of its best complete use.
 
-Admin access takes nothing, and what pods have that go with the node (``drain.goes_along``) does not count.
+Admin access uses nothing, and the devices of pods that belong to the node (``drain.goes_along``) do not count.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from allotment.api.resource import ResourceClaim
     from allotment.autoscaler.simulate.simulation import Simulation
 
+__all__ = ["Utilisation", "utilisation"]
+
 NOTHING = Fraction(0)
 
 
@@ -42,7 +44,7 @@ class Utilisation:
 
     @property
     def most(self) -> Fraction:
-        """Of what is used most."""
+        """The largest of the parts."""
         return max((*self.resources.values(), *self.pools.values()), default=NOTHING)
 
 
@@ -74,7 +76,7 @@ def _resources(simulation: Simulation, node: str) -> dict[str, Fraction]:
 
 
 def _counts(simulation: Simulation, claim: ResourceClaim) -> bool:
-    """Whether anybody has a claim who needs another place if the node goes."""
+    """Whether a claim has a user that needs another place if the node is removed."""
     users = [simulation.cluster.pods[key].pod for key in simulation.bound_users(claim)]
     return not users or not all(goes_along(pod) for pod in users)
 
@@ -115,7 +117,7 @@ def _pools(simulation: Simulation, node: str, held: Held) -> dict[PoolID, list[F
 
 
 def _used(device: PooledDevice, held: Iterable[Holding]) -> Fraction:
-    """How much is in use of a device."""
+    """How much of a device is in use."""
     taken: dict[str, int] = {}
     for each in held:
         if each.share is None:
@@ -152,7 +154,7 @@ def _trees(simulation: Simulation, node: str, held: Held) -> dict[PoolID, list[F
 
 
 def _most(instance: tuple[str, ...], parts: Mapping[tuple[str, ...], Fraction]) -> Fraction:
-    """The most that can be had of an instance: as a whole, or by the best of its groups."""
+    """The most that an instance can provide: as a whole, or by the best of its groups."""
     if instance in parts:
         return parts[instance]
     depth = len(instance)

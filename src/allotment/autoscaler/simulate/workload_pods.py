@@ -1,9 +1,9 @@
-"""Deployments, Jobs and their like as the pods that they come to.
+"""Deployments, Jobs and similar workloads as the pods that their controllers would create.
 
-Nothing here rolls out or starts over: a workload is a pattern and a number. Pods that are made carry the owner that the
-cluster's controllers would give them, so that a workload's pods are found in one way, whoever made them: a Deployment's by their
-ReplicaSet, whose name ends in the hash that its pods have as a label. A CronJob
-comes to the pods of one run, and counts as their owner itself.
+Nothing here rolls out or restarts: a workload is a pattern and a number. Created pods carry the owner that the cluster's
+controllers would set, so that a workload's pods are found in one way, whoever created them. A Deployment's pods are found by
+their ReplicaSet, whose name ends in the hash that its pods have as a label. A CronJob stands for the pods of one run, and
+counts as their owner itself.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from allotment.api.manifests.manifest import Located, ManifestError
 
 HASH = "pod-template-hash"
-"""The label of a Deployment's pods that says which of its ReplicaSets they are of."""
+"""The label of a Deployment's pods that identifies their ReplicaSet."""
 SIMULATED = "simulated"
 VERSIONS = {
     "Deployment": "apps/v1",
@@ -33,12 +33,12 @@ VERSIONS = {
     "Job": "batch/v1",
     "CronJob": "batch/v1",
 }
-"""Kinds that come to pods, with the version in which they are written."""
+"""Kinds that stand for pods, with the version in which they are written."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkloadID:
-    """Which workload."""
+    """The identity of a workload."""
 
     kind: str
     namespace: str
@@ -57,14 +57,14 @@ class Workload:
     replicas: int
 
     def pod(self, number: int) -> Pod:
-        """The pod of this number."""
+        """The pod with this number."""
         name = f"{self.id.name}-{number}"
         metadata = replace(self.pattern.metadata, name=name, uid=f"pod {self.id.namespace}/{name}")
         return replace(self.pattern, metadata=metadata)
 
 
 def owners_of(pod: Pod) -> Iterator[WorkloadID]:
-    """The workloads that a pod belongs to: what controls it, and the Deployment behind that."""
+    """The workloads to which a pod belongs: its controller, and the Deployment behind that."""
     for owner in pod.metadata.owner_references:
         if owner.controller and owner.kind in VERSIONS:
             yield WorkloadID(owner.kind, pod.metadata.namespace, owner.name)
@@ -74,7 +74,7 @@ def owners_of(pod: Pod) -> Iterator[WorkloadID]:
 
 
 def like(id: WorkloadID, pod: Pod) -> Workload:
-    """The workload that has a pod such as this one, without any pods yet."""
+    """The workload that has a pod like this one, without any pods yet."""
     meta = pod.metadata
     pattern = Pod(
         metadata=ObjectMeta(
@@ -94,19 +94,19 @@ def is_workload(located: Located) -> bool:
 
 
 def unread_owners(found: Iterable[Located]) -> list[str]:
-    """A sentence about objects of kinds that are not known and that have patterns of pods, such as JobSets: which pods they come to
-    is for their own controllers to say, so that an answer leaves them out. Empty if there are none."""
+    """A sentence about objects of unknown kinds that contain templates of pods, such as JobSets: only their own controllers
+    know which pods they create, so an answer leaves them out. Empty if there are none."""
     kinds = Counter(
         f"{each.kind} of {each.api_version}" for each in found if each.obj is None and _has_pattern(each.raw)
     )
     if not kinds:
         return []
     named = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
-    return [f"the pods of {named} are not counted: give the pods that they come to"]
+    return [f"the pods of {named} are not counted: give the pods themselves"]
 
 
 def _has_pattern(raw: dict[str, Any]) -> bool:
-    """Whether anything in an object looks like the template of a pod. Parts that it has several times are looked at once."""
+    """Whether any part of an object looks like the template of a pod. Parts that occur several times are examined once."""
     seen, left = set[int](), [raw.get("spec")]
     while left:
         value = left.pop()
@@ -121,7 +121,8 @@ def _has_pattern(raw: dict[str, Any]) -> bool:
 
 @dataclass(slots=True)
 class Read:
-    """What a manifest describes: no workload if there are errors. ``unknown`` complains of fields that the API does not have."""
+    """The content of a manifest: no workload if there are errors. ``unknown`` are errors about fields that the API does not
+    have."""
 
     workload: Workload | None = None
     errors: list[ManifestError] = field(default_factory=list)
@@ -129,7 +130,7 @@ class Read:
 
 
 def workload_of(located: Located) -> Read:
-    """The workload that a manifest describes, or what is wrong with it."""
+    """The workload in a manifest, or the errors in it."""
     raw, read, path = located.raw, Read(), "spec"
     metadata, spec = _map(raw.get("metadata")), _map(raw.get("spec"))
     ended = metadata.get("deletionTimestamp") or _has_ended(_map(raw.get("status")))
@@ -169,7 +170,7 @@ def _map(value: Any) -> dict[str, Any]:
 
 
 def _has_ended(status: dict[str, Any]) -> bool:
-    """Whether a Job has run, well or not, and starts no more pods."""
+    """Whether a Job has ended, with success or not, and starts no more pods."""
     conditions = status.get("conditions")
     return any(
         each.get("type") in ("Complete", "Failed", "SuccessCriteriaMet", "FailureTarget")
@@ -189,7 +190,7 @@ def _replicas(kind: str, spec: dict[str, Any], done: int) -> int:
 
 
 def _pattern(id: WorkloadID, pod: Pod) -> Pod:
-    """A pod of a template, with the owner that it would have."""
+    """A pod from a template, with the owner that it would have."""
     labels, kind, name = pod.metadata.labels, id.kind, id.name
     if kind == "Deployment":
         labels, kind, name = {**labels, HASH: SIMULATED}, "ReplicaSet", f"{name}-{SIMULATED}"

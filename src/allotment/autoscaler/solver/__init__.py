@@ -1,1 +1,1 @@
-"""The cheapest machines for a demand, as numbers, with a lower bound. It knows nothing of Kubernetes."""
+"""The cheapest machines for a demand, as numbers, with a lower bound. This package knows nothing of Kubernetes."""

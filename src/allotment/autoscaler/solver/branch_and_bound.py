@@ -1,9 +1,10 @@
-"""The cheapest plan for a small demand, by branch and bound: exact where the steps suffice.
+"""The cheapest plan for a small demand, by branch and bound: exact if the steps suffice.
 
-A node of the search is what is still wanted. One shape of it is chosen, and every machine tried that takes at least one pod of
-that shape: so plans that differ only in order are met once. At fair values no machine is worth more than it costs; the
-difference is its *loss*, and a plan costs what the demand is worth plus all losses. So machines are tried by loss, and a branch
-ends when its losses reach those of the best plan. Going without a pod is a machine as well, at a price beyond any other.
+A node of the search is the remaining demand. One of its shapes is chosen, and every machine that takes at least one pod of
+that shape is tried: so plans that differ only in order are met once. At fair values no machine is worth more than it costs;
+the difference is its *loss*, and the cost of a plan is the value of the demand plus all losses. So machines are tried by
+loss, and a branch ends when its losses reach those of the best plan. Leaving out a pod is also a machine, at a price beyond
+any other.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from allotment.autoscaler.solver.covering_problem import (
 )
 
 WITHOUT = -1
-"""The offer of nothing: a pod that stays out."""
+"""The offer that stands for a pod that is left out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Branched:
-    """``machines`` is None if nothing better than the ceiling was found; ``complete``: then there is nothing."""
+    """``machines`` is None if nothing better than the ceiling was found; with ``complete``, nothing better exists."""
 
     machines: tuple[MachineGroup, ...] | None
     complete: bool
@@ -33,7 +34,7 @@ class Branched:
 
 
 class Branching:
-    """See the module. ``without`` is the price of leaving one pod out."""
+    """One branch-and-bound search. ``without`` is the price of leaving one pod out."""
 
     def __init__(self, yard: CoveringProblem, offers: Sequence[int], fair: Fair, without: int) -> None:
         self._yard = yard
@@ -49,7 +50,7 @@ class Branching:
         self._found: tuple[tuple[int, Pattern], ...] | None = None
 
     def solve(self, demand: Sequence[int], limits: Sequence[int], ceiling: int, steps: int) -> Branched:
-        """A plan that costs less than ``ceiling``, pods left out included, if there is one."""
+        """A plan that costs less than ``ceiling``, including the price of pods left out, if there is one."""
         self._steps, self._best, self._found = steps, ceiling, None
         self._seen, self._plan = {}, []
         self._descend(tuple(demand), tuple(limits), 0)
@@ -78,7 +79,7 @@ class Branching:
         due = paid + sum([value * count for value, count in zip(self._fair.pods, wanted, strict=True)])
         due -= sum([value * rest for value, rest in zip(self._fair.limits, left, strict=True)])
         for loss, offer, pattern in self._choices(wanted, left, self._best - due):
-            if due + loss > self._best - 1 + 1e-6:  # prices are whole: less means less by one
+            if due + loss > self._best - 1 + 1e-6:  # prices are integers: less means less by one
                 break
             if self._steps < 0:
                 return
@@ -123,7 +124,7 @@ class Branching:
     def _patterns(
         self, number: int, wanted: tuple[int, ...], first: int, least: float
     ) -> Iterator[tuple[float, Pattern]]:
-        """All patterns with the shape in it, within what is wanted, that are worth at least so much."""
+        """All patterns that contain the shape, within the demand, and are worth at least this much."""
         offer, pods = self._yard.offers[number], self._fair.pods
         shapes = [first, *(s for s, count in enumerate(wanted) if count and offer.most[s] and s != first)]
         caps = [min(wanted[s], offer.most[s]) for s in shapes]

@@ -1,14 +1,14 @@
-"""The cheapest machines for a demand, with a proof of how far from the cheapest they can be.
+"""The cheapest machines for a demand, with a proof of how close to the minimum their price is.
 
-In stages, each of which leaves a plan and a bound that may be used as they are:
+The solver works in stages, each of which leaves a usable plan and bound:
 
-1. the relaxation (``relaxation``) gives the bound and the patterns worth having;
+1. the relaxation (``relaxation``) gives the bound and the useful patterns;
 2. a dive (``rounding``) makes whole machines of it;
-3. improvement: every machine becomes the cheapest that holds its pods; then the machines that lose most by fair values are
-   sold again, a few at a time, and their pods provided for anew;
-4. branch and bound (``branch_and_bound``) where the demand is small: what it finishes is exact.
+3. improvement: every machine is replaced by the cheapest one that holds its pods; then the machines that lose most by fair
+   values are sold, a few at a time, and machines for their pods are bought again;
+4. branch and bound (``branch_and_bound``) if the demand is small: a completed search is exact.
 
-All work is counted in steps, nothing in time, and nothing is random: the same yard gives the same plan.
+All effort is counted in steps, never in time, and nothing is random: the same problem gives the same plan.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from allotment.autoscaler.solver.rounding import Dive
 
 @dataclass(frozen=True, slots=True)
 class SolverEffort:
-    """How much work may be done."""
+    """How much work the solver may do."""
 
     rounds: int = 400  # of column generation
-    resales: int = 12  # times that some machines are sold and bought anew
+    resales: int = 12  # how often some machines are sold and bought again
     steps: int = 60_000  # of branch and bound
-    tries: int = 6_000  # of whole sets of machines, and of pods bound on them
-    good: float = 0.005  # a gap that is small enough to stop at
+    tries: int = 6_000  # for whole sets of machines, and the pods bound on them
+    good: float = 0.005  # the search stops when the gap is this small
 
 
 USUAL = SolverEffort()
@@ -49,7 +49,7 @@ USUAL = SolverEffort()
 
 def cover(yard: CoveringProblem, effort: SolverEffort = USUAL) -> Cover:
     """The last of ``covers``."""
-    *_, last = covers(yard, effort)  # there is always one, if only one that leaves all out
+    *_, last = covers(yard, effort)  # there is always one, even if it leaves all pods out
     return last
 
 
@@ -61,7 +61,7 @@ def relaxed(yard: CoveringProblem, effort: SolverEffort = USUAL) -> Fair:
 
 
 def covers(yard: CoveringProblem, effort: SolverEffort = USUAL) -> Iterator[Cover]:
-    """Plans, each better than the one before or closer to being proven; the caller may stop at any of them."""
+    """Plans, each better than the one before or closer to a proof; the caller may stop at any of them."""
     return _Covering(yard, effort).stages()
 
 
@@ -76,7 +76,7 @@ class _Covering:
         self._columns: dict[PatternColumn, None] = {}
         self.fair = Fair((0.0,) * len(yard.demand), (0.0,) * len(yard.limits))
         dearest = max((yard.offers[each].price for each in self._offers), default=0)
-        self._without = dearest * (1 + sum(self._demand)) + 1  # no saving is worth a pod
+        self._without = dearest * (1 + sum(self._demand)) + 1  # no saving justifies leaving a pod out
         self._machines: tuple[MachineGroup, ...] = ()
         self._exact = False
 
@@ -138,12 +138,12 @@ class _Covering:
         return dive.plan(demand, limits)
 
     def _total(self, machines: Sequence[MachineGroup], demand: Sequence[int]) -> int:
-        """Price, with pods left out at theirs."""
+        """The price, with the price of pods left out."""
         served = sum(served_by(machines, len(demand)))
         return price_of(machines, self._yard.offers) + self._without * (sum(demand) - served)
 
     def _exchange(self) -> None:
-        """Every machine becomes the cheapest that holds its pods and takes no more of the limits."""
+        """Replaces every machine by the cheapest one that holds its pods and takes no more of the limits."""
         offers, changed = self._yard.offers, []
         for each in self._machines:
             present = offers[each.offer]
@@ -159,7 +159,8 @@ class _Covering:
         self._machines = _joined(changed)
 
     def _resell(self) -> Iterator[None]:
-        """Sells the machines that lose most, a few at a time, and keeps what is bought for their pods if it is cheaper."""
+        """Sells the machines that lose most, a few at a time, and keeps the machines bought for their pods if these are
+        cheaper."""
         tried: set[tuple[MachineGroup, ...]] = set()
         for resale in range(self._effort.resales):
             size = (2, 4, 7, 12)[resale % 4]

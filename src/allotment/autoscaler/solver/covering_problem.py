@@ -1,13 +1,13 @@
-"""What is to be bought for whom, as numbers: the problem that ``covering`` solves, and nothing of Kubernetes.
+"""The numeric problem that ``covering`` solves: which machines to buy for which pods. It knows nothing of Kubernetes.
 
-*Shapes* are groups of equal pods, by number; a *pattern* says how many of which go together on one machine. An *offer* is a
-machine that can be had at a price. What it holds is told in two ways:
+*Shapes* are groups of equal pods, by number; a *pattern* says how many of each go together on one machine. An *offer* is a
+machine that can be bought at a price. Two things determine what it holds:
 
-- its *rooms* are additive: of each there is so much, and one pod of a shape needs so much of it. They are necessary, so that
-  everything that is proven with them (lower bounds) is true;
-- ``CoveringProblem.holds`` decides. It is dear, so it is asked late, and answers are kept per *kind* of machine.
+- its *rooms* are additive: each has a size, and one pod of a shape needs a part of it. They are necessary conditions, so
+  everything proven with them (lower bounds) is true;
+- ``CoveringProblem.holds`` decides. It is expensive, so it is asked late, and answers are kept per *kind* of machine.
 
-Prices are whole numbers in a unit of the caller's (micro-dollars), so that equal is equal.
+Prices are integers in a unit of the caller's choice (micro-dollars), so that equality is exact.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 Pattern = tuple[tuple[int, int], ...]
-"""(shape, how many), by shape; no zeroes."""
+"""(shape, number), by shape; no zeroes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """Something that a machine has ``size`` of, and of which one pod of each shape needs so much."""
+    """A resource of a machine, of which it has ``size``, and how much of it one pod of each shape needs."""
 
     size: int
     needs: tuple[int, ...]
@@ -29,16 +29,16 @@ class Dimension:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A machine that can be bought any number of times, as far as limits go."""
+    """A machine that can be bought any number of times, within the limits."""
 
     price: int
     rooms: tuple[Dimension, ...]
-    most: tuple[int, ...]  # of each shape, how many it holds at most when alone; 0: none
-    kind: Hashable = None  # offers of one kind hold the same patterns, as far as ``most`` allows
+    most: tuple[int, ...]  # how many of each shape it holds at most when alone; 0: none
+    kind: Hashable = None  # offers of one kind hold the same patterns, within ``most``
     draws: tuple[int, ...] = ()  # what one such machine takes of each limit
 
     def admits(self, pattern: Pattern) -> bool:
-        """Whether nothing additive speaks against a pattern."""
+        """Whether the additive conditions allow a pattern."""
         return all(count <= self.most[shape] for shape, count in pattern) and all(
             sum(room.needs[shape] * count for shape, count in pattern) <= room.size for room in self.rooms
         )
@@ -46,7 +46,7 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class MachineGroup:
-    """So many machines of one offer, each with the same pods."""
+    """A number of machines of one offer, each with the same pods."""
 
     offer: int
     pattern: Pattern
@@ -55,7 +55,7 @@ class MachineGroup:
 
 @dataclass(frozen=True, slots=True)
 class Fair:
-    """Values at which no pattern is worth more than its machine costs, with what that machine takes of the limits added."""
+    """Values at which no pattern is worth more than its machine costs, plus the cost of the machine's share of the limits."""
 
     pods: tuple[float, ...]
     limits: tuple[float, ...] = ()
@@ -64,48 +64,48 @@ class Fair:
         return sum(self.pods[shape] * count for shape, count in pattern)
 
     def bound(self, demand: Sequence[int], limits: Sequence[int]) -> int:
-        """What any plan for the demand costs at least."""
+        """The least cost of any plan for the demand."""
         value = sum(map(float.__mul__, self.pods, map(float, demand)))
         value -= sum(map(float.__mul__, self.limits, map(float, limits)))
         whole = int(value * (1 - 1e-9))
-        return max(0, whole + (value - whole > 0.01))  # prices are whole
+        return max(0, whole + (value - whole > 0.01))  # prices are integers
 
 
 @dataclass(frozen=True, slots=True)
 class Cover:
     """A plan. ``bound`` is proven: nothing that serves the same pods costs less; it is at most ``price``.
 
-    ``exact``: nothing serves more pods either, or as many for less.
+    ``exact``: also, nothing serves more pods, or as many for less.
     """
 
     machines: tuple[MachineGroup, ...]
-    missing: tuple[int, ...]  # of each shape, how many are left out
+    missing: tuple[int, ...]  # how many of each shape are left out
     price: int
     bound: int
     exact: bool = False
-    fair: Fair = Fair(())  # what proves the bound, and bounds for other demands
+    fair: Fair = Fair(())  # the proof of the bound, and of bounds for other demands
 
     @property
     def gap(self) -> float:
-        """By how much the price may be too high, as a part of the bound."""
+        """By how much the price may be too high, as a fraction of the bound."""
         return (self.price - self.bound) / self.bound if self.bound else float(self.price > 0)
 
 
 @dataclass(slots=True)
 class CoveringProblem:
-    """The problem. ``holds(offer, pattern)`` is asked only of patterns that the offer admits, and must be monotone: what holds,
-    holds with less."""
+    """The problem. ``holds(offer, pattern)`` is only asked about patterns that the offer admits, and must be monotone: if a
+    pattern holds, a smaller one does too."""
 
     demand: tuple[int, ...]
     offers: Sequence[Offer]
-    limits: tuple[int, ...] = ()  # how much all machines together may draw
+    limits: tuple[int, ...] = ()  # how much all machines together may take
     holds: Callable[[int, Pattern], bool] = lambda offer, pattern: True
     asked: int = 0
     _known: dict[Hashable, dict[Pattern, bool]] = field(default_factory=dict)
     _refused: dict[Hashable, list[Mapping[int, int]]] = field(default_factory=dict)
 
     def confirms(self, number: int, pattern: Pattern) -> bool:
-        """Whether a machine of the offer really holds the pattern. The answer is remembered for all of its kind."""
+        """Whether a machine of the offer really holds the pattern. The answer is remembered for all offers of its kind."""
         offer = self.offers[number]
         if not offer.admits(pattern):
             return False
@@ -123,12 +123,12 @@ class CoveringProblem:
         return answer
 
     def refusals(self, number: int) -> Sequence[Mapping[int, int]]:
-        """What machines of the offer are known not to hold."""
+        """Patterns that machines of the offer are known not to hold."""
         return self._refused.get(self._kind(number), ())
 
     def held(self, number: int, pattern: Pattern) -> Pattern:
-        """As much of a pattern as the machine holds, shape by shape; all of it where it can. What stands in the way is remembered
-        as a small refused pattern."""
+        """As much of a pattern as the machine holds, shape by shape; all of it if possible. The obstacle is remembered as a
+        small refused pattern."""
         if self.confirms(number, pattern):
             return pattern
         kept: dict[int, int] = {}
@@ -162,12 +162,12 @@ def pattern_of(counts: Iterable[tuple[int, int]]) -> Pattern:
 
 
 def price_of(machines: Iterable[MachineGroup], offers: Sequence[Offer]) -> int:
-    """What machines cost together."""
+    """The total price of machines."""
     return sum(offers[each.offer].price * each.count for each in machines)
 
 
 def served_by(machines: Iterable[MachineGroup], shapes: int) -> list[int]:
-    """How many pods of each shape there is a place for."""
+    """How many pods of each shape have a place."""
     served = [0] * shapes
     for each in machines:
         for shape, count in each.pattern:
@@ -185,8 +185,8 @@ def drawn_by(machines: Iterable[MachineGroup], offers: Sequence[Offer], limits: 
 
 
 def undominated(offers: Sequence[Offer], shapes: Sequence[int]) -> list[int]:
-    """The offers worth a look for these shapes, cheapest first: another of the same machine that is not dearer, holds no less and
-    draws no more makes an offer needless."""
+    """The useful offers for these shapes, cheapest first: an offer is useless if another one of the same machine costs no
+    more, holds no less and takes no more of the limits."""
     kept: dict[Hashable, list[int]] = {}
     chosen: list[int] = []
     for number in sorted(range(len(offers)), key=lambda each: (offers[each].price, each)):

@@ -1,10 +1,10 @@
 """The most valuable pattern for one machine: how many pods of which shape, when each shape has a value.
 
-An integer knapsack with several rooms. Rooms are folded into one by a *mix* (a weighting of them, scaled so that the machine
-has 1 of it); whatever fits in all rooms fits in every mix, so filling a mix in fractions, best value for its room first, gives
-a ceiling. The same order, filled for real, gives a good pattern. A search over patterns closes what is left between the two,
-within a number of steps. Nothing here asks whether a pattern really holds; patterns that include one known to be refused are
-passed over.
+This is an integer knapsack with several rooms. Rooms are folded into one by a *mix* (a weighted sum, scaled so that the
+machine has 1 of it). Whatever fits in all rooms fits in every mix, so filling a mix in fractions, the best value for its room
+first, gives a ceiling. The same order, filled with whole pods, gives a good pattern. A search over patterns closes the gap
+between the two, within a number of steps. Nothing here checks whether a pattern really holds; patterns that include a known
+refused one are skipped.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from itertools import combinations
 from allotment.autoscaler.solver.covering_problem import Dimension, Offer, Pattern, pattern_of
 
 Refusals = Sequence[Mapping[int, int]]
-"""Patterns that a machine does not hold; nor does it any that has as many of each shape."""
+"""Patterns that a machine does not hold; nor does it hold any pattern that includes one of them."""
 
-PAIRS_OF_ROOMS = 5  # up to so many rooms, every two are a mix as well
+PAIRS_OF_ROOMS = 5  # up to this number of rooms, every two form a mix as well
 
 
 @dataclass(frozen=True, slots=True)
 class Filling:
-    """A pattern with its value, and what no pattern is worth more than."""
+    """A pattern with its value, and a ceiling for the value of any pattern."""
 
     value: float
     pattern: Pattern
@@ -32,17 +32,17 @@ class Filling:
 
 @dataclass(frozen=True, slots=True)
 class Mix:
-    """What one pod of each shape takes of the whole machine by a mix, and the ceiling that it gives."""
+    """What one pod of each shape takes of the whole machine by a mix, and the resulting ceiling."""
 
     weights: Sequence[float]
     ceiling: float
-    start: Mapping[int, int]  # of which shape how many to begin with
+    start: Mapping[int, int]  # the initial numbers by shape
 
 
 class Interior:
     """What machines with the same rooms have in common: what each shape needs of them, and mixes to try.
 
-    Shapes are ranked once for all of them, as long as ``values`` is the same list; it must not change in between.
+    Shapes are ranked once for all of these machines, as long as ``values`` is the same list; it must not change in between.
     """
 
     def __init__(self, rooms: Sequence[Dimension], shapes: int) -> None:
@@ -62,15 +62,15 @@ class Interior:
         self.mixes = [
             self.mixed([float(place in mix) / max(1, len(mix)) for place in range(count)]) for mix in places
         ]
-        self.mixes.append(self.mixes[count])  # the place of the one that was sharpened last
+        self.mixes.append(self.mixes[count])  # the place of the mix that was sharpened last
         self.sharpest = (
-            count  # the mix that gave the lowest ceiling last time; the first guess: all rooms alike
+            count  # the mix with the lowest ceiling last time; the first guess weighs all rooms equally
         )
         self._values: Sequence[float] = ()
         self._ranked: dict[int, list[int]] = {}
 
     def mixed(self, weights: Sequence[float]) -> list[float]:
-        """What each shape takes of all rooms together, when they weigh so much."""
+        """What each shape takes of all rooms together, with these weights."""
         found = [0.0] * len(self.needs)
         for weight, parts in zip(weights, self.parts, strict=True):
             if weight:
@@ -82,7 +82,7 @@ class Interior:
         self._ranked.pop(len(self.mixes) - 1, None)
 
     def ranked(self, number: int, values: Sequence[float]) -> list[int]:
-        """Shapes, by the value for what they take of a mix, best first."""
+        """Shapes, by their value relative to what they take of a mix, best first."""
         if values is not self._values:
             self._values, self._ranked = values, {}
         if number not in self._ranked:
@@ -111,7 +111,7 @@ class Sack:
         return self._inside.shares
 
     def fill(self, values: Sequence[float], caps: Sequence[int], refusals: Refusals = ()) -> Filling:
-        """A good pattern with at most ``caps`` of each shape, quickly."""
+        """Quickly finds a good pattern with at most ``caps`` of each shape."""
         inside = self._inside
         self._next = (self._next + 1) % len(inside.mixes)
         found = self._fill_by(inside.sharpest, values, caps, refusals)
@@ -136,7 +136,7 @@ class Sack:
         refusals: Refusals,
         start: Mapping[int, int] | None = None,
     ) -> Filling:
-        """Fills up by a mix; at first, if that is given, with what is in ``start``."""
+        """Fills up by a mix; if ``start`` is given, with its content first."""
         most, needs, least = self._most, self._inside.needs, self._inside.least
         left, room = list(self._inside.sizes), 1.0
         value = ceiling = 0.0
@@ -169,7 +169,7 @@ class Sack:
     def _room_for(
         self, shape: int, count: int, left: list[int], taken: dict[int, int], refusals: Refusals
     ) -> int:
-        """Takes up to ``count`` of a shape in; returns how many."""
+        """Adds up to ``count`` of a shape; returns how many."""
         count = min(count, self._most[shape])
         for place, need in self._inside.needs[shape]:
             fits = left[place] // need
@@ -187,9 +187,9 @@ class Sack:
     def sharpen(
         self, values: Sequence[float], caps: Sequence[int], enough: float = 0.0, rounds: int = 40
     ) -> Mix:
-        """The mix with the lowest ceiling that can be found, about that of the linear relaxation: rooms that are overfull by one
-        mix weigh more in the next. What the later mixes are filled with on average is a good beginning of a pattern. A
-        ceiling that is low ``enough`` ends it."""
+        """Searches the mix with the lowest ceiling, close to that of the linear relaxation: rooms that are overfull by one
+        mix weigh more in the next. The average content of the later mixes is a good beginning of a pattern. A ceiling below
+        ``enough`` ends the search."""
         inside, rooms = self._inside, len(self._inside.sizes)
         weights = [1.0 / max(1, rooms)] * rooms
         ceilings = [
@@ -221,7 +221,7 @@ class Sack:
     def _fractions(
         self, mix: Sequence[float], ranked: Sequence[int], values: Sequence[float], caps: Sequence[int]
     ) -> tuple[float, list[tuple[int, float]]]:
-        """The worth of a mix filled in fractions, and what it is filled with."""
+        """The value of a mix filled in fractions, and its content."""
         worth, room, most = 0.0, 1.0, self._most
         parts: list[tuple[int, float]] = []
         for shape in ranked:
@@ -240,7 +240,7 @@ class Sack:
     def complete(
         self, mix: Mix, values: Sequence[float], caps: Sequence[int], refusals: Refusals = ()
     ) -> Filling:
-        """The beginning that comes with a mix, or a part of it, filled up; then made better by taking one pod out at a time and
+        """Fills up the beginning that comes with a mix, or a part of it; then improves it by removing one pod at a time and
         filling up without its shape."""
         starts = [{s: int(n * part) for s, n in mix.start.items()} for part in (1.0, 0.9, 0.75, 0.5)]
         ranked = by_worth(mix.weights, values)
@@ -269,8 +269,8 @@ class Sack:
         steps: int,
         refusals: Refusals = (),
     ) -> tuple[Filling, int]:
-        """The best pattern worth more than ``floor``, none if there is no such, and the steps it took. If these do not suffice,
-        what is found by then, and the ceiling is that of the mix."""
+        """The best pattern worth more than ``floor``, if there is one, and the steps that the search took. If these do not
+        suffice, the best pattern so far, with the ceiling of the mix."""
         inside = self._inside
         ranked = [
             _Item(shape, mix.weights[shape], cap, inside.needs[shape])
@@ -284,7 +284,7 @@ class Sack:
 
 
 def sacks_of(offers: Sequence[Offer], numbers: Iterable[int], shapes: int) -> dict[int, Sack]:
-    """A sack for each of these offers; those with the same rooms share what is inside."""
+    """A sack for each of these offers; those with the same rooms share an interior."""
     interiors: dict[tuple[Dimension, ...], Interior] = {}
     found: dict[int, Sack] = {}
     for number in numbers:
@@ -304,7 +304,7 @@ class _Item:
 
 
 class _Search:
-    """Depth first, most of the best shape first; a branch ends where the mix has no room for anything better."""
+    """Depth first, with the most of the best shape first; a branch ends when the mix has no room for anything better."""
 
     def __init__(
         self,
@@ -318,7 +318,7 @@ class _Search:
         self._values = values
         self._refusals = refusals
         self._taken: dict[int, int] = {}
-        self._rest = [0.0]  # what all that follows is worth at most
+        self._rest = [0.0]  # the largest value of everything that follows
         for item in reversed(ranked):
             self._rest.append(self._rest[-1] + item.cap * values[item.shape])
         self._rest.reverse()
@@ -355,7 +355,7 @@ class _Search:
 
 
 def _allowed(taken: Mapping[int, int], shape: int, count: int, refusals: Refusals) -> int:
-    """How many of a shape may come to what is taken without including something refused."""
+    """How many of a shape may be added without including a refused pattern."""
     have = taken.get(shape, 0)
     for refused in refusals:
         least = refused.get(shape, 0)

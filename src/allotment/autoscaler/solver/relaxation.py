@@ -1,13 +1,13 @@
-"""The cheapest plan in fractions of machines, and from it a bound that no plan of whole machines can be below.
+"""The cheapest plan in fractions of machines; it proves a lower bound for every plan of whole machines.
 
-Column generation (Gilmore and Gomory): a linear program over the patterns known so far says what one pod of each shape is
-worth (the duals); for every offer a knapsack finds the pattern worth most at these values; one worth more than its machine
-costs goes into the program, until there is none. Patterns are asked of the yard before they go in; of a refused one, as much
-goes in as holds.
+Column generation (Gilmore and Gomory): a linear program over the known patterns gives the value of one pod of each shape (the
+duals). For every offer, a knapsack finds the pattern with the largest value; if this exceeds the machine's cost, the pattern
+is added to the program, until there is none. Before a pattern is added, the problem is asked whether it holds; if not, the
+part that holds is added.
 
-The bound (Farley) needs no end of that: divide the values by the worst ratio of a pattern's worth to its machine's price, over
-all patterns that rooms allow, whether they hold or not. Then no pattern is worth more than it costs, and what the demand is
-worth is what must be paid at least. These *fair values* serve for every other demand as well.
+The bound (Farley) does not require this to end: divide the values by the largest ratio of a pattern's value to its machine's
+price, over all patterns that rooms allow, whether they hold or not. Then no pattern is worth more than it costs, and the
+value of the demand is the least possible price. These *fair values* also give a bound for every other demand.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from allotment.autoscaler.solver.covering_problem import CoveringProblem, Fair, 
 from allotment.autoscaler.solver.knapsack import Sack
 from allotment.autoscaler.solver.simplex import LinearProgram
 
-ACTIVE = 48  # offers that are looked at in every round; all are when these have nothing more to give
-COLUMNS_AT_ONCE = 8  # columns that go in together; more if there are many shapes
-CLOSE = 0.002  # a bound so near to the program's value is not worth more work
+ACTIVE = 48  # offers that are examined in every round; all are when these have nothing more to give
+COLUMNS_AT_ONCE = 8  # columns that are added together; more if there are many shapes
+CLOSE = 0.002  # a bound this close to the program's value is not worth more work
 PATTERN_STEPS = (
     300,
     3_000,
     30_000,
     300_000,
-)  # steps of the search for one pattern, should fewer not be enough
-SHARPENING = 200  # steps that it takes to find a mix
-ALL_STEPS = 1_000_000  # of all these searches together
-WORK = 200_000_000  # numbers that the linear program may touch
-PENALTY = 1000  # going without a pod costs so many of the dearest machine
+)  # steps of the search for one pattern, if fewer do not suffice
+SHARPENING = 200  # steps to find a mix
+ALL_STEPS = 1_000_000  # for all these searches together
+WORK = 200_000_000  # how many numbers the linear program may touch
+PENALTY = 1000  # leaving out a pod costs this many of the most expensive machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class PatternColumn:
 
 
 class Relaxation:
-    """One demand, with the offers worth a look. ``columns`` may come from other demands of the same yard."""
+    """The relaxation for one demand, with the useful offers. ``columns`` may come from other demands of the same problem."""
 
     def __init__(
         self,
@@ -68,13 +68,13 @@ class Relaxation:
         self.columns: dict[int, PatternColumn] = {}
         self._present: set[PatternColumn] = set()
         self._active: list[int] = []
-        self._ceilings: dict[int, float] = {}  # of each offer, what no pattern on it is worth more than
+        self._ceilings: dict[int, float] = {}  # for each offer, a ceiling for the value of any pattern on it
         self.fair = Fair((0.0,) * len(demand), (0.0,) * len(limits))
         self.bound = 0
         self._steps = ALL_STEPS
 
     def take(self, column: PatternColumn) -> bool:
-        """Puts a column into the program, cut to the demand; False if it is there."""
+        """Adds a column to the program, cut to the demand; False if it is already there."""
         cut = pattern_of((shape, min(count, self._demand[shape])) for shape, count in column.pattern)
         column = PatternColumn(column.offer, cut)
         if not cut or column in self._present:
@@ -89,7 +89,7 @@ class Relaxation:
         return True
 
     def begin(self) -> None:
-        """For each shape the offers that are cheapest for it alone, and machines with several."""
+        """Begins with the cheapest offers for each shape alone, and with machines that hold several."""
         for shape in self._shapes:
             alone = [
                 (
@@ -106,8 +106,8 @@ class Relaxation:
         self._take_greedily()
 
     def _take_greedily(self) -> None:
-        """A whole plan, machine by machine, each the one that is worth most for its price: with its patterns, the program begins
-        with sensible values, which saves most of the way."""
+        """Adds a whole plan, machine by machine, always the one with the best value for its price: its patterns give the
+        program sensible initial values, which saves most of the work."""
         values, left = self._ideal_values(), list(self._demand)
         heap = [(float("-inf"), each) for each in self._offers]
         while heap and any(left):
@@ -117,7 +117,7 @@ class Relaxation:
             if heap and filling.pattern and worth > heap[0][0]:
                 heapq.heappush(
                     heap, (worth, each)
-                )  # what was known of it is out of date: others may be better now
+                )  # its ceiling is out of date: other offers may be better now
             elif pattern := self._yard.held(each, filling.pattern):
                 self.take(PatternColumn(each, pattern))
                 times = min(left[shape] // count for shape, count in pattern)
@@ -144,8 +144,8 @@ class Relaxation:
         return [(self.columns[number], amount) for number, amount in self._program.amounts().items()]
 
     def rounds(self, patience: Sequence[int] = PATTERN_STEPS, work: int = WORK) -> Iterator[int]:
-        """Improves the program a round at a time, and the bound now and then; ends when there is nothing more to gain, or the work
-        is too much. Yields the number of columns that went in."""
+        """Improves the program round by round, and sometimes the bound; ends when there is nothing more to gain, or the
+        effort is used up. Yields the number of added columns."""
         while True:
             self._program.solve()
             values, prices = self._values()
@@ -162,7 +162,7 @@ class Relaxation:
                 return
 
     def _values(self) -> tuple[list[float], dict[int, float]]:
-        """What pods are worth, and what machines cost with what they take of the limits."""
+        """The values of pods, and the costs of machines with their share of the limits."""
         duals, values = self._program.duals, [0.0] * len(self._demand)
         for row, shape in enumerate(self._shapes):
             values[shape] = max(0.0, duals[row])
@@ -201,8 +201,8 @@ class Relaxation:
         )
 
     def _look_closely(self, values: list[float], prices: dict[int, float], steps: int) -> int:
-        """Searches where quick looks leave it open whether a pattern is worth more than its machine; what is known of every offer
-        then gives a better bound."""
+        """Searches where quick fillings leave open whether a pattern is worth more than its machine; the results for all
+        offers then give a better bound."""
         found: list[tuple[float, int, Pattern]] = []
         for each in sorted(
             self._offers, key=lambda each: (-self._ceilings[each] / (prices[each] + 1e-9), each)
@@ -231,7 +231,7 @@ class Relaxation:
         return self._take_best(found)
 
     def _settle(self, values: list[float], prices: dict[int, float]) -> None:
-        """A bound from the ceilings of all offers."""
+        """Derives a bound from the ceilings of all offers."""
         worst = max([1.0, *[ceiling / (prices[each] + 1e-9) for each, ceiling in self._ceilings.items()]])
         scarce = tuple(max(0.0, -dual) for dual in self._program.duals[len(self._shapes) :])
         fair = Fair(tuple(value / worst for value in values), scarce)

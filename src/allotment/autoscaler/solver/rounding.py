@@ -1,7 +1,7 @@
-"""From a plan in fractions to one of whole machines.
+"""From a plan in fractions to a plan of whole machines.
 
-What is whole in the fractions is bought; then one more of the machine of which most is wanted, and the relaxation is solved
-again for what is left. Patterns are found anew on the way, so that the last pods get machines of their size. When little is
+Whole parts of the fractions are bought; then one more of the machine with the largest fraction, and the relaxation is solved
+again for the rest. New patterns are found on the way, so that the last pods get machines of suitable size. When little is
 left, branch and bound finishes.
 """
 
@@ -22,14 +22,12 @@ from allotment.autoscaler.solver.relaxation import PatternColumn, Relaxation
 
 BRANCHED_PODS = 10  # pods that branch and bound takes on
 BRANCH_STEPS = 3_000
-SHAPES_PER_PURCHASE = (
-    16  # for so many shapes that are left, one machine more is bought before the relaxation is solved again
-)
+SHAPES_PER_PURCHASE = 16  # for this number of remaining shapes, one more machine is bought before the relaxation is solved again
 COLUMN_ROUNDS = 12  # of column generation, after each purchase
 
 
 class Dive:
-    """One way down. ``columns`` are patterns known to hold; new ones are added to them."""
+    """One descent to a plan. ``columns`` are patterns known to hold; new ones are added to them."""
 
     def __init__(
         self,
@@ -49,7 +47,7 @@ class Dive:
         self._bought: dict[tuple[int, Pattern], int] = {}
 
     def plan(self, demand: Sequence[int], limits: Sequence[int]) -> tuple[MachineGroup, ...]:
-        """Machines for the demand, as far as limits allow."""
+        """Machines for the demand, within the limits."""
         self._wanted, self._left, self._bought = list(demand), list(limits), {}
         while any(self._wanted):
             if sum(self._wanted) <= BRANCHED_PODS and self._finish():
@@ -93,7 +91,7 @@ class Dive:
         return bool(taken)
 
     def _buy(self, offer: int, pattern: Pattern, count: int) -> int:
-        """Buys up to ``count`` machines, as limits allow; the last pods of a shape may leave room on them."""
+        """Buys up to ``count`` machines, within the limits; the last pods of a shape may not fill them."""
         draws, bought = self._yard.offers[offer].draws, 0
         while bought < count:
             cut = pattern_of((shape, min(each, self._wanted[shape])) for shape, each in pattern)

@@ -1,12 +1,13 @@
-"""A small linear program that grows columns: cover every row at least, or stay within it, as cheaply as can be.
+"""A small linear program that grows columns: cover every row at least, or stay within it, at the lowest cost.
 
     minimise  Σ cost·x   with  Σ column·x ≥ wanted  on covering rows,  ≤ allowed  on limiting rows,  x ≥ 0
 
-The revised simplex method with the inverse of the basis kept as dense rows, of which only what is not zero is touched. It starts
-from columns that *go without* (one a covering row, at a penalty), so there is always a solution, and adding a column never spoils
-it. The most negative reduced cost enters, looked for among the few that were best when all were last looked at; of equal ratios
-the oldest column leaves; when the value stands still for long, the first negative one enters (Bland), which cannot cycle. The
-inverse is made anew now and then, so that rounding errors do not grow.
+This is the revised simplex method. The inverse of the basis is stored as dense rows, of which only the nonzero parts are
+touched. It starts from columns that *go without* (one per covering row, at a penalty), so there is always a solution, and
+adding a column never invalidates it. The column with the most negative reduced cost enters; the search covers only the few
+columns that were best when all were last examined. Among equal ratios, the oldest column leaves. If the value does not change
+for long, the first negative column enters (Bland), which cannot cycle. The inverse is recomputed from time to time, so that
+rounding errors do not grow.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ Entries = tuple[tuple[int, float], ...]
 """(row, coefficient) of a column."""
 
 TINY = 1e-9
-ROUNDING = 1e-13  # less than that in the inverse is taken for zero
-PROMISING = 40  # columns that are looked at before all are
+ROUNDING = 1e-13  # smaller numbers in the inverse count as zero
+PROMISING = 40  # columns that are examined before all are
 PIVOTS_UNTIL_FRESH = 64
 STALLED = 50
-GAIN = -1e-7  # a reduced cost, for a column's cost, that is worth a pivot
+GAIN = -1e-7  # a reduced cost, relative to a column's cost, that is worth a pivot
 
 
 class LinearProgram:
-    """See the module. Rows: first those to cover, then those to stay within.
+    """A linear program in solved form. Rows to cover come first, then rows to stay within.
 
     Invariant, re-derived by ``refresh``: ``_inverse`` is that of the columns in ``basis``, and ``_values`` the amounts of these
     that meet every row exactly.
@@ -36,7 +37,7 @@ class LinearProgram:
         self._sides = [*map(float, wanted), *map(float, allowed)]
         self._costs: list[float] = []
         self._columns: list[Entries] = []
-        for row in range(size):  # going without, or leaving some of a limit
+        for row in range(size):  # leaving demand uncovered, or some of a limit unused
             self.add(penalty if row < covering else 0.0, ((row, 1.0),))
         for row in range(covering):  # having more than is wanted
             self.add(0.0, ((row, -1.0),))
@@ -47,10 +48,10 @@ class LinearProgram:
         self.duals = [self._costs[row] for row in range(size)]
         self._promising: list[int] = []
         self._pivots = 0
-        self.work = 0  # numbers touched so far, about
+        self.work = 0  # numbers touched so far, approximately
 
     def add(self, cost: float, entries: Entries) -> int:
-        """A new column; returns its number."""
+        """Adds a column; returns its number."""
         self._costs.append(cost)
         self._columns.append(entries)
         return len(self._columns) - 1
@@ -60,7 +61,7 @@ class LinearProgram:
         return sum(self._costs[column] * x for column, x in zip(self.basis, self._values, strict=True))
 
     def amounts(self) -> dict[int, float]:
-        """How much of which of the caller's columns."""
+        """The amounts of the caller's columns."""
         return {
             column: x
             for column, x in sorted(zip(self.basis, self._values, strict=True))
@@ -68,15 +69,15 @@ class LinearProgram:
         }
 
     def solve(self, pivots: int = 100_000) -> int:
-        """Goes to the optimum over the columns there are; returns how many pivots it took. Stops early after ``pivots``, with
-        what is reached by then."""
+        """Solves the program over the present columns; returns the number of pivots. Stops after ``pivots`` with the solution
+        reached by then."""
         done = still = 0
         while done < pivots:
             entering = self._entering(first=still > STALLED)
             if entering is None:
                 break
             step = self._enter(entering)
-            if step is None:  # rounding: the column looked as if it brought gain without end
+            if step is None:  # rounding error: the column looked as if it brought unlimited gain
                 self.refresh()
                 break
             still = still + 1 if step <= TINY else 0
@@ -97,7 +98,7 @@ class LinearProgram:
         return self._promising[0] if best_ones else None
 
     def _reduced(self, number: int) -> tuple[float, int]:
-        """What one more of a column would bring, for its cost; negative if it is a gain."""
+        """What one more of a column would cost, relative to its own cost; negative if it is a gain."""
         duals = self.duals
         cost = reduced = self._costs[number]
         for row, coefficient in self._columns[number]:
@@ -105,7 +106,7 @@ class LinearProgram:
         return reduced / (1.0 + abs(cost)), number
 
     def _enter(self, entering: int) -> float | None:
-        """One pivot; returns how far the column went in, None if nothing stops it."""
+        """One pivot; returns how far the column went in, None if nothing limits it."""
         entries, inverse, values = self._columns[entering], self._inverse, self._values
         direction = [0.0] * len(inverse)
         for row, c in entries:
@@ -134,7 +135,7 @@ class LinearProgram:
         return least
 
     def _leaving(self, direction: Sequence[float]) -> tuple[int, float]:
-        """The row that is empty first when a column goes in, and how far it went by then; -1 if there is none."""
+        """The row that becomes empty first when a column goes in, and how far it went by then; -1 if there is none."""
         leaving, least = -1, 0.0
         for row, slope in enumerate(direction):
             if slope <= TINY:
@@ -149,7 +150,7 @@ class LinearProgram:
         return leaving, least
 
     def refresh(self) -> None:
-        """Works out the inverse, the values and the duals again from the basis alone (Gauss-Jordan)."""
+        """Recomputes the inverse, the values and the duals from the basis alone (Gauss-Jordan)."""
         size = len(self.basis)
         left = [[0.0] * size for _ in range(size)]
         for place, column in enumerate(self.basis):
@@ -157,7 +158,7 @@ class LinearProgram:
                 left[row][place] = coefficient
         inverse = _inverted(left)
         if inverse is None:
-            return  # nearly singular: what was kept up is the better one
+            return  # nearly singular: the updated inverse is the better one
         self._inverse = inverse
         self._values = [sum(map(float.__mul__, line, self._sides)) for line in inverse]
         costs = [self._costs[column] for column in self.basis]
@@ -197,7 +198,7 @@ def _filled(line: Sequence[float]) -> list[tuple[int, float]]:
 def _less(
     line: list[float], times: float, other: list[float], filled: list[tuple[int, float]]
 ) -> list[float]:
-    """A line less another one so many times, whichever way is faster; the line given is gone."""
+    """A row minus a multiple of another one, by the faster method; the given row is consumed."""
     if 3 * len(filled) > len(line):
         return [a - times * b for a, b in zip(line, other, strict=True)]
     for place, each in filled:

@@ -13,9 +13,10 @@ from allotment.cli.options.data_folder import data_dir_option, folder_of
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @data_dir_option
 def command(file: Path, data_dir: Path | None) -> None:
-    """Copies the store to FILE, which is there whole or not at all. The server may run meanwhile.
+    """Copies the store to FILE. FILE is either complete or not there at all. The server may keep running.
 
-    Certificates are not in it: copy the folder pki as well, safely, if credentials should outlive the machine.
+    The copy does not contain the certificates. If credentials must outlive the machine, copy the folder pki too, and keep it
+    safe.
     """
     from allotment.apiserver.store import backup
     from allotment.apiserver.store.errors import StoreError
@@ -23,9 +24,9 @@ def command(file: Path, data_dir: Path | None) -> None:
 
     folder = folder_of(data_dir)
     if not folder.store.exists():
-        raise Failure(f"{folder.path} has no store", "name the server's folder with --data-dir")
+        raise Failure(f"{folder.path} contains no store", "name the server's folder with --data-dir")
     try:
         backup.copy(folder.store, file)
     except (StoreError, OSError) as exc:
-        raise Failure(f"no backup was made: {exc}") from exc
+        raise Failure(f"cannot write the backup: {exc}") from exc
     click.echo(f"{file}: {file.stat().st_size:,} bytes", err=True)

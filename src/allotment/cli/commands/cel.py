@@ -1,4 +1,4 @@
-"""``allot cel``: which devices an expression selects, and on the others the values that it read."""
+"""``allot cel``: which devices an expression selects, and which values it read on the others."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DeviceAnswer:
-    """What the expression says of one device: yes, no, or an error. ``read`` is what it looked at."""
+    """The answer of the expression for one device: yes, no, or an error. ``read`` holds the attributes that it read."""
 
     device: str
     match: bool
@@ -35,17 +35,19 @@ class DeviceAnswer:
 @click.option(
     "-o", "--output", type=click.Choice(["table", "yaml", "json"]), default="table", show_default=True
 )
-@click.option("--lenient", is_flag=True, help="unknown fields are noted, not refused")
-@click.option("--ndjson", is_flag=True, help="for programs: one question a line in, one answer a line out")
+@click.option("--lenient", is_flag=True, help="accept unknown fields with a note instead of rejecting them")
+@click.option(
+    "--ndjson", is_flag=True, help="for programs: read one question per line, write one answer per line"
+)
 def command(expression: str | None, files: tuple[str, ...], output: str, lenient: bool, ndjson: bool) -> int:
     """Shows which devices EXPR selects, for example
 
     \b
       allot cel 'device.driver == "gpu.example.com"' -f slices.yaml
 
-    In slices of v1alpha2 it sees the typed maps instead: 'quantities["memory"] >= "8Gi"'.
+    For v1alpha2 slices, the expression sees the typed maps instead: 'quantities["memory"] >= "8Gi"'.
 
-    Exit code: 0 some device matches, 1 none does, 2 bad input.
+    Exit code: 0 at least one device matches, 1 no device matches, 2 bad input.
     """
     if ndjson:
         from allotment.cli.ndjson.problem_line import cel_line
@@ -55,7 +57,9 @@ def command(expression: str | None, files: tuple[str, ...], output: str, lenient
     if expression is None:
         raise click.UsageError("give an expression, such as 'device.driver == \"gpu.example.com\"'")
     if not files:
-        raise click.UsageError("nothing to look at: give slices with -f FILE|DIR, or -f - for standard input")
+        raise click.UsageError(
+            "no slices given: name a file or folder with -f FILE|DIR, or use -f - for standard input"
+        )
     from allotment.cel.expression_check import check_expression
     from allotment.insight.manifest_cluster import gather
     from allotment.insight.manifest_files import read_objects
@@ -74,9 +78,9 @@ def command(expression: str | None, files: tuple[str, ...], output: str, lenient
 
 
 def judge(expression: str, cluster: ManifestCluster) -> Iterator[DeviceAnswer]:
-    """Asks the expression of every device, in order. Raises BadInput if it does not compile.
+    """Evaluates the expression on every device, in order. Raises BadInput if it does not compile.
 
-    It is taken for a device selector, unless there are only slices of v1alpha2.
+    The expression is a device selector, unless all the slices are v1alpha2.
     """
     from allotment.cel.errors import CelCompileError
     from allotment.cel.expression_check import told
@@ -100,7 +104,7 @@ def _devices(expression: str, cluster: ManifestCluster) -> tuple[Criterion, list
     from allotment.allocator.selector import SelectorTest
     from allotment.cel.device import compile_selector
 
-    compile_selector(expression)  # raises, where Selector answers every device with the error
+    compile_selector(expression)  # raises here; Selector would answer every device with the error
     devices = []
     for _, slices in sorted(by_pool(cluster.slices).items()):
         newest = max(slice.spec.pool.generation for slice in slices)

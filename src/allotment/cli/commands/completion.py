@@ -1,11 +1,11 @@
-"""``allot completion``: what a shell has to know to complete commands, options and files with Tab."""
+"""``allot completion``: what a shell needs to complete commands, options and files with Tab."""
 
 from __future__ import annotations
 
 import click
 
 VARIABLE = "_ALLOT_COMPLETE"
-"""Set by the shell's script when it asks what could come next."""
+"""The shell's script sets this variable when it asks for completions."""
 
 _SHELLS = ("bash", "zsh", "fish")
 
@@ -31,8 +31,8 @@ def command(ctx: click.Context, shell: str) -> None:
 
 
 def words_after(group: click.Group, words: list[str]) -> list[str]:
-    """What could stand in place of the last word, in the form that kubectl asks its plugins for: lines, then what the shell is to do:
-    nothing of its own (4), or complete a file (0)."""
+    """The candidates for the last word, in the format that kubectl expects from its plugins: one per line, followed by a
+    directive for the shell: nothing more (4), or complete a file name (0)."""
     from click.shell_completion import ShellComplete
 
     *before, incomplete = words or [""]

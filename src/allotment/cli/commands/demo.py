@@ -1,7 +1,8 @@
-"""``allot demo``: a whole control plane with a simulated fleet in this process, workloads that arrive, and what comes of them.
+"""``allot demo``: a complete control plane with a simulated fleet in this process, the workloads that arrive, and the result.
 
-Everything is as in ``allot up --demo``, but in a temporary folder, without a port, and it ends when the last pod has come
-where it should: within seconds. On a terminal the table is alive; in a pipe it is printed once, at the end.
+Everything is as in ``allot up --demo``, except that the data is in a temporary folder, no port is open, and the demo ends
+within seconds, when the last pod has reached its expected state. On a terminal the table changes as things happen; in a pipe
+it is printed once, at the end.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ WORKLOAD_PAUSE = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """Everything as it is at one moment."""
+    """The state of everything at one moment."""
 
     nodes: int
     devices: int
     rows: tuple[PodRow, ...]
-    machines: tuple[Launched, ...]  # those that were launched, also when they are gone
-    missing: tuple[str, ...]  # what is not yet as it should be
+    machines: tuple[Launched, ...]  # every machine that was launched, including those that are gone
+    missing: tuple[str, ...]  # what does not yet match the expected end
     seconds: float
 
     def cells(self) -> list[list[Cell]]:
@@ -60,7 +61,7 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class DemoDisplay:
-    """Where pictures are shown while things move, and how long to pause between workloads, in seconds."""
+    """Where pictures appear while things change, and how many seconds to pause between workloads."""
 
     show: Callable[[Picture], None]
     pause: float = 0.0
@@ -69,10 +70,11 @@ class DemoDisplay:
 @click.command(name="demo")
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 def command(output: str) -> int:
-    """Shows in a few seconds what Allotment does: a simulated fleet appears, workloads arrive and get their devices,
-    machines come for one and go again, and the one that cannot fit says why. Needs and leaves nothing: all is in memory and a temporary folder.
+    """Shows in a few seconds what Allotment does. A simulated fleet appears; workloads arrive and get their devices; machines
+    are launched for one and removed again; and a workload that cannot fit gets the reason. The demo needs nothing and leaves
+    nothing behind: its data is in memory and in a temporary folder.
 
-    Exit code: 0 everything ended as it should, 1 it did not.
+    Exit code: 0 everything ended as expected, 1 something did not.
     """
     import logging
     import tempfile
@@ -99,7 +101,8 @@ def command(output: str) -> int:
 
 @contextmanager
 def _stage(output: str) -> Iterator[DemoDisplay]:
-    """A live table on a terminal, on which workloads come one after the other for the eye; else nothing and no pause."""
+    """On a terminal, a live table on which workloads appear one after the other, so that a person can follow; otherwise no
+    table and no pauses."""
     from allotment.cli.render.demo_table import COLUMNS
     from allotment.cli.render.screen import TerminalScreen, open_screen
 
@@ -124,13 +127,13 @@ def _tell(last: Picture) -> None:
             screen.line((row.pod, "bold yellow"), f" waits: {row.why}")
     for sentence in last.missing:
         screen.line(("not as expected: ", "bold red"), sentence)
-    screen.line(f"All this took {last.seconds:.1f} s. Have it stay: allot up --demo")
+    screen.line(f"All this took {last.seconds:.1f} s. To keep it running: allot up --demo")
 
 
 async def _play(folder: Path, stage: DemoDisplay) -> Picture | None:
-    """Runs everything until the story is told; None if somebody did not want to see its end."""
+    """Runs the demo to its end. Returns None if the user interrupted it."""
     from allotment.apiserver.server import ApiServer, Options
-    from allotment.controllers.suite import NAMES, ON_REQUEST
+    from allotment.controllers.names import ALL
     from allotment.daemons.components import ComponentFailed, WantedComponents
     from allotment.daemons.demo_objects import administrator, bring_fleet, bring_workloads, demo_catalogue
     from allotment.daemons.embedded import components_of
@@ -151,9 +154,7 @@ async def _play(folder: Path, stage: DemoDisplay) -> Picture | None:
     await server.start()
     try:
         await bring_fleet(server)
-        components = components_of(
-            server, WantedComponents(DEFAULT, (*NAMES, *ON_REQUEST), (demo_catalogue(),))
-        )
+        components = components_of(server, WantedComponents(DEFAULT, ALL, (demo_catalogue(),)))
         await run_until(ended, components.run(story))
     except ComponentFailed as exc:
         raise Failure(str(exc)) from exc
@@ -163,7 +164,7 @@ async def _play(folder: Path, stage: DemoDisplay) -> Picture | None:
 
 
 async def _watch(components: Components, anyone: Client, show: Callable[[Picture], None]) -> Picture:
-    """Shows the pods as they settle, until all have or patience is over."""
+    """Shows the pods as they settle, until all have settled or the time is over."""
     from allotment.api.autoscaling import NodeClaim
     from allotment.api.core import Node, Pod
     from allotment.api.resource import ResourceClaim, ResourceSlice
@@ -197,7 +198,7 @@ async def _watch(components: Components, anyone: Client, show: Callable[[Picture
 
 
 async def _told(anyone: Client) -> dict[str, str]:
-    """By uid, what pods were told that no machine helps."""
+    """The autoscaler's messages to pods that no machine helps, by the pods' uids."""
     from allotment.cli.render.demo_table import NAMESPACE, NO_MACHINE
 
     events = await anyone.plain("v1", "events").list(NAMESPACE)

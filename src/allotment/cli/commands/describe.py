@@ -24,7 +24,7 @@ def command() -> None:
                allot describe node node-1 -o wide
                allot describe claim -n team-a train
 
-    Exit code: 0 shown, 1 there is no such thing, 2 it could not be found out.
+    Exit code: 0 shown, 1 there is no such object, 2 no answer could be given.
     """
 
 
@@ -32,9 +32,10 @@ def command() -> None:
 @click.argument("name")
 @source_options(TABLE, WIDE)
 def describe_pool(name: str, source: ClusterSource, output: str) -> int:
-    """Shows the devices of a pool: each one's state, who holds it, or why nobody can.
+    """Shows the devices of a pool: the state of each one, and who holds it or why nobody can.
 
-    NAME is the pool's own, DRIVER/POOL, or that of its ResourcePool. Of several pools of one name all are shown.
+    NAME is the name of the pool, DRIVER/POOL, or the name of its ResourcePool. If several pools have that name, all are
+    shown.
 
     \b
     Example:  allot describe pool gpu.example.com/node-1
@@ -44,24 +45,24 @@ def describe_pool(name: str, source: ClusterSource, output: str) -> int:
     from allotment.insight.snapshot import USE, look
     from allotment.insight.usage_document import pool_document
 
-    seen = look(source, USE)
-    pools = named_pools(seen, name)
+    snapshot = look(source, USE)
+    pools = named_pools(snapshot, name)
     if output in (TABLE, WIDE):
-        _begin(seen)
+        _begin(snapshot)
         screen = open_screen()
         for number, pool in enumerate(pools):
             if number:
                 screen.line("")
-            show_pool(pool, seen, screen, wide=output == WIDE)
+            show_pool(pool, snapshot, screen, wide=output == WIDE)
         return 0
-    return _print({"pools": [pool_document(pool, devices=True) for pool in pools]}, seen, output)
+    return _print({"pools": [pool_document(pool, devices=True) for pool in pools]}, snapshot, output)
 
 
 @command.command(name="node", short_help="its devices, pool by pool")
 @click.argument("name")
 @source_options(TABLE, WIDE)
 def describe_node(name: str, source: ClusterSource, output: str) -> int:
-    """Shows the devices of a node, pool by pool, and which pools it shares with other nodes.
+    """Shows the devices of a node by pool, and which pools the node shares with other nodes.
 
     \b
     Example:  allot describe node node-1
@@ -71,22 +72,22 @@ def describe_node(name: str, source: ClusterSource, output: str) -> int:
     from allotment.cli.render.screen import open_screen
     from allotment.insight.snapshot import USE, look
 
-    seen = look(source, (*USE, Node))
-    usage = named_node(seen, name)
+    snapshot = look(source, (*USE, Node))
+    usage = named_node(snapshot, name)
     if output in (TABLE, WIDE):
-        _begin(seen)
-        show_node(usage, seen, open_screen(), wide=output == WIDE)
+        _begin(snapshot)
+        show_node(usage, snapshot, open_screen(), wide=output == WIDE)
         return 0
-    return _print(node_document(usage, seen), seen, output)
+    return _print(node_document(usage, snapshot), snapshot, output)
 
 
-@command.command(name="claim", short_help="what it asks for, what it has, who uses it")
+@command.command(name="claim", short_help="what it requests, what it has, who uses it")
 @click.argument("name")
 @source_options(TABLE)
 def describe_claim(name: str, source: ClusterSource, output: str) -> int:
-    """Shows a claim: what it asks for, which devices it has, who uses it, what is wrong with it.
+    """Shows a claim: what it requests, which devices it has, who uses it, and what is wrong with it.
 
-    NAME is the claim's own or NAMESPACE/NAME.
+    NAME is the name of the claim, or NAMESPACE/NAME.
 
     \b
     Example:  allot describe claim team-a/train
@@ -102,24 +103,24 @@ def describe_claim(name: str, source: ClusterSource, output: str) -> int:
     namespace, _, plain = name.rpartition("/")
     if namespace:
         source = replace(source, namespaces=(namespace,))
-    seen = look(source, (*USE, *PARAMETERS))
+    snapshot = look(source, (*USE, *PARAMETERS))
     now = datetime.now(UTC)
-    facts = facts_of(named_claim(seen, plain, source.namespaces), seen, now)
+    facts = facts_of(named_claim(snapshot, plain, source.namespaces), snapshot, now)
     if output == TABLE:
-        _begin(seen)
+        _begin(snapshot)
         show_claim(facts, open_screen(), now)
         return 0
-    return _print(claim_document(facts), seen, output)
+    return _print(claim_document(facts), snapshot, output)
 
 
-def _begin(seen: Snapshot) -> None:
+def _begin(snapshot: Snapshot) -> None:
     from allotment.cli.render.usage_table import show_notes
 
-    show_notes(seen.notes)
+    show_notes(snapshot.notes)
 
 
-def _print(document: Document, seen: Snapshot, output: str) -> int:
+def _print(document: Document, snapshot: Snapshot, output: str) -> int:
     from allotment.cli.render.document import written_out
 
-    click.echo(written_out({**document, "notes": seen.notes}, output))
+    click.echo(written_out({**document, "notes": snapshot.notes}, output))
     return 0

@@ -21,18 +21,18 @@ _SHOWN = 20
 @click.command(name="doctor")
 @source_options(TABLE, WIDE, NAME)
 def command(source: ClusterSource, output: str) -> int:
-    """Looks for what keeps devices from being used, and says for each finding what to do next.
+    """Finds what keeps devices from being used, and names the next step for each finding.
 
-    Finds pods that run with claims which were removed; claims that keep devices nobody uses, whose users are gone, that wait to be deleted, or that hold devices which
-    are not published any more; devices that were promised twice; pools that are incomplete, invalid, or have several devices
-    of one name; slices of old generations, and of nodes that are gone or not ready. With -n, of claims only those of these
-    namespaces. Nothing is changed.
+    The findings are: pods that run with deleted claims; claims that hold devices nobody uses, whose users are gone, that wait
+    to be deleted, or that hold devices which are no longer published; devices allocated twice; pools that are incomplete,
+    invalid, or have several devices of one name; slices of old generations, and of nodes that are gone or not ready. With -n,
+    only claims in these namespaces are reported. Nothing is changed.
 
     \b
     Examples:  allot doctor
                allot doctor -o json | jq '.findings[].nextStep'
 
-    Exit code: 0 nothing is wrong, 1 something is, 2 it could not be found out.
+    Exit code: 0 nothing is wrong, 1 something is wrong, 2 no answer could be given.
     """
     from datetime import UTC, datetime
 
@@ -43,33 +43,33 @@ def command(source: ClusterSource, output: str) -> int:
     from allotment.insight.findings import findings
     from allotment.insight.snapshot import USE, look
 
-    seen = look(source, (*USE, Node, Pod))
-    found = [each for each in findings(seen, datetime.now(UTC)) if source.wants(each.namespace)]
+    snapshot = look(source, (*USE, Node, Pod))
+    found = [each for each in findings(snapshot, datetime.now(UTC)) if source.wants(each.namespace)]
     if output in (TABLE, WIDE):
-        show_notes(seen.notes)
-        _show(found, seen, source, open_screen(), most=None if output == WIDE else _SHOWN)
+        show_notes(snapshot.notes)
+        _show(found, snapshot, source, open_screen(), most=None if output == WIDE else _SHOWN)
     elif output == NAME:
         for each in found:
             click.echo(printable(each.object))
     else:
         from allotment.cli.render.document import written_out
 
-        document = {"findings": [_document(each) for each in found], "notes": seen.notes}
+        document = {"findings": [_document(each) for each in found], "notes": snapshot.notes}
         click.echo(written_out(document, output))
     return 1 if found else 0
 
 
 def _show(
-    found: list[Finding], seen: Snapshot, source: ClusterSource, screen: Screen, *, most: int | None
+    found: list[Finding], snapshot: Snapshot, source: ClusterSource, screen: Screen, *, most: int | None
 ) -> None:
     from allotment.api.text import plural
     from allotment.insight.findings import KINDS
     from allotment.insight.manifest_cluster import name_of
 
     if not found:
-        asked = sum(source.wants(name_of(each.metadata)[0]) for each in seen.claims)
-        pools, claims = plural(len(seen.pools()), "pool"), plural(asked, "claim")
-        whose = seen.whose(source.namespaces)
+        asked = sum(source.wants(name_of(each.metadata)[0]) for each in snapshot.claims)
+        pools, claims = plural(len(snapshot.pools()), "pool"), plural(asked, "claim")
+        whose = snapshot.whose(source.namespaces)
         screen.line(("Nothing is wrong", "green"), f" with {pools} and {claims} of {whose}.")
         return
     for kind, group in groupby(found, key=lambda each: each.kind):

@@ -19,33 +19,33 @@ if TYPE_CHECKING:
 
 _patience = click.option(
     "--patience", type=click.FloatRange(0, 600), default=5.0, show_default=True, metavar="SECONDS",
-    help="how long to look for changes that would help",
+    help="how long to search for changes that would help",
 )  # fmt: skip
 
 
 @click.group(name="explain", cls=CommandGroup)
 def command() -> None:
-    """Tells why a pod or a claim does not fit: the reason, what each node lacks, and which single change would help.
+    """Explains why a pod or a claim does not fit: the reason, what each node lacks, and which single change would help.
 
-    Each change was tried: a smaller count or capacity, a constraint or selector left out, a taint tolerated, a claim
+    Each suggested change was tried: a smaller count or capacity, a constraint or selector removed, a taint tolerated, a claim
     released. Nothing is written.
 
     \b
     Examples:  allot explain pod team-a/train-0
                allot explain claim -n team-a train -o json
 
-    Exit code: 0 it is placed or fits, 1 it does not or there is no such thing, 2 it could not be found out.
+    Exit code: 0 it is placed or fits, 1 it does not fit or does not exist, 2 no answer could be given.
     """
 
 
-@command.command(name="pod", short_help="where it is, or why it is nowhere")
+@command.command(name="pod", short_help="where it runs, or why it has no node")
 @click.argument("name")
 @_patience
 @source_options(TABLE, WIDE)
 def explain_pod(name: str, patience: float, source: ClusterSource, output: str) -> int:
-    """Tells where a pod is and with which devices, or why it is nowhere, as the scheduler sees it.
+    """Shows the node and the devices of a pod or, if it has no node, explains why, as the scheduler would.
 
-    NAME is the pod's own or NAMESPACE/NAME.
+    NAME is the name of the pod, or NAMESPACE/NAME.
 
     \b
     Example:  allot explain pod team-a/train-0
@@ -53,9 +53,9 @@ def explain_pod(name: str, patience: float, source: ClusterSource, output: str) 
     from allotment.insight.explain.pod import named_pod, told_of_pod
 
     source, plain = _placed_in(source, name)
-    seen = _look(source)
-    pod = named_pod(seen, plain, source.namespaces)
-    return _print(told_of_pod(pod, seen, datetime.now(UTC), within(patience)), seen, output)
+    snapshot = _look(source)
+    pod = named_pod(snapshot, plain, source.namespaces)
+    return _print(told_of_pod(pod, snapshot, datetime.now(UTC), within(patience)), snapshot, output)
 
 
 @command.command(name="claim", short_help="which devices it has, or why it has none")
@@ -63,9 +63,9 @@ def explain_pod(name: str, patience: float, source: ClusterSource, output: str) 
 @_patience
 @source_options(TABLE, WIDE)
 def explain_claim(name: str, patience: float, source: ClusterSource, output: str) -> int:
-    """Tells which devices a claim has, or why it could not get any, as for a pod that wants nothing else.
+    """Shows which devices a claim has or, if it has none, explains why, as if for a pod that needs nothing else.
 
-    NAME is the claim's own or NAMESPACE/NAME.
+    NAME is the name of the claim, or NAMESPACE/NAME.
 
     \b
     Example:  allot explain claim team-a/train
@@ -74,9 +74,9 @@ def explain_claim(name: str, patience: float, source: ClusterSource, output: str
     from allotment.insight.explain.claim import told_of_claim
 
     source, plain = _placed_in(source, name)
-    seen = _look(source)
-    claim = named_claim(seen, plain, source.namespaces)
-    return _print(told_of_claim(claim, seen, datetime.now(UTC), within(patience)), seen, output)
+    snapshot = _look(source)
+    claim = named_claim(snapshot, plain, source.namespaces)
+    return _print(told_of_claim(claim, snapshot, datetime.now(UTC), within(patience)), snapshot, output)
 
 
 def _placed_in(source: ClusterSource, name: str) -> tuple[ClusterSource, str]:
@@ -91,7 +91,7 @@ def _look(source: ClusterSource) -> Snapshot:
     return look(source, KINDS)
 
 
-def _print(told: Explanation, seen: Snapshot, output: str) -> int:
+def _print(told: Explanation, snapshot: Snapshot, output: str) -> int:
     from allotment.cli.render.explanation_text import show_explanation
     from allotment.insight.explain.document import explanation_document
 
@@ -99,10 +99,10 @@ def _print(told: Explanation, seen: Snapshot, output: str) -> int:
         from allotment.cli.render.screen import open_screen
         from allotment.cli.render.usage_table import show_notes
 
-        show_notes(seen.notes)
+        show_notes(snapshot.notes)
         show_explanation(told, open_screen(), wide=output == WIDE)
     else:
         from allotment.cli.render.document import written_out
 
-        click.echo(written_out({**explanation_document(told), "notes": seen.notes}, output))
+        click.echo(written_out({**explanation_document(told), "notes": snapshot.notes}, output))
     return 0 if told.well else 1

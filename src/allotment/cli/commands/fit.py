@@ -1,4 +1,4 @@
-"""``allot fit``: how many more claims of a shape fit, by really asking the allocator."""
+"""``allot fit``: how many more claims of a shape fit, according to the allocator itself."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ if TYPE_CHECKING:
 @click.command(name="fit")
 @click.option(
     "-f", "--filename", "files", multiple=True, type=click.Path(), metavar="FILE|DIR",
-    help="ResourceClaims or ResourceClaimTemplates, and classes that the cluster does not have; - is standard input",
+    help="ResourceClaims or ResourceClaimTemplates, and any classes that the cluster does not have; - is standard input",
 )  # fmt: skip
 @source_options(TABLE, WIDE)
 def command(files: tuple[str, ...], source: ClusterSource, output: str) -> int:
-    """Tells how many more claims like the ones in FILE fit: in the cluster, on each node, in each pool.
+    """Computes how many more claims like those in FILE fit: in the cluster, on each node, and in each pool.
 
-    Each claim or template is asked about by itself, on what is free now; nothing is created. The numbers of nodes need not
-    add up to that of the cluster, as nodes may reach the same devices. CPU, memory and taints of nodes play no part;
-    cordoned nodes are left out.
+    Each claim or template is tried on its own against the devices that are free now; nothing is created. The nodes' numbers
+    need not add up to the cluster's, because nodes may share devices. CPU, memory and node taints are ignored; cordoned nodes
+    are left out.
 
     \b
     Examples:  allot fit -f claim.yaml
                allot fit -f claim.yaml --offline cluster.yaml -o json
 
-    Exit code: 0 one more fits (of each), 1 none, 2 it could not be found out.
+    Exit code: 0 at least one more fits (of each), 1 none fits, 2 no answer could be given.
     """
     if not files:
-        raise click.UsageError("nothing to fit: give a ResourceClaim or ResourceClaimTemplate with -f FILE")
+        raise click.UsageError("nothing to try: give a ResourceClaim or ResourceClaimTemplate with -f FILE")
     from allotment.api import semantic
     from allotment.api.core import Node
     from allotment.api.resource import DeviceClass
@@ -44,11 +44,11 @@ def command(files: tuple[str, ...], source: ClusterSource, output: str) -> int:
 
     shapes = read_shapes(files)
     early = (semantic.ResourceClass, semantic.ResourceClassParameters, semantic.ResourceClaimParameters)
-    seen = look(source, (*USE, Node, DeviceClass, *early))
-    answers = how_many(shapes, seen)
+    snapshot = look(source, (*USE, Node, DeviceClass, *early))
+    answers = how_many(shapes, snapshot)
     if output in (TABLE, WIDE):
         screen = open_screen()
-        show_notes(seen.notes)
+        show_notes(snapshot.notes)
         for number, answer in enumerate(answers):
             if number:
                 screen.line("")
@@ -56,6 +56,6 @@ def command(files: tuple[str, ...], source: ClusterSource, output: str) -> int:
     else:
         from allotment.cli.render.document import written_out
 
-        document = {"claims": [fit_document(each) for each in answers], "notes": seen.notes}
+        document = {"claims": [fit_document(each) for each in answers], "notes": snapshot.notes}
         click.echo(written_out(document, output))
     return 0 if all(each.remaining.cluster.number for each in answers) else 1

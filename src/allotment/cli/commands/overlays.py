@@ -1,4 +1,4 @@
-"""``allot overlays``: which overlay applies to which machine, what it makes of it, and which contradict each other."""
+"""``allot overlays``: which overlay applies to which machine, what the machine looks like then, and which overlays conflict."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Objects = tuple["list[NodeOverlay]", "list[NodePool]", "list[NodeGroup]"]
     "--type",
     "type_",
     metavar="NAME",
-    help="only this instance type and its overlays, with each of the devices",
+    help="show only this instance type and its overlays, with every device",
 )
 @click.option(
     "--kubeconfig",
@@ -41,7 +41,7 @@ Objects = tuple["list[NodeOverlay]", "list[NodePool]", "list[NodeGroup]"]
     multiple=True,
     type=click.Path(),
     metavar="FILE|DIR",
-    help="no server: NodeOverlays, NodePools and NodeGroups from manifests; - is standard input; repeatable",
+    help="read NodeOverlays, NodePools and NodeGroups from manifests instead of a server; - is standard input; repeatable",
 )
 @click.option(
     "-o", "--output", type=click.Choice([TABLE, WIDE, NAME, "json", "yaml"]), default=TABLE, show_default=True
@@ -54,17 +54,17 @@ def command(
     offline: tuple[str, ...],
     output: str,
 ) -> int:
-    """Shows what NodeOverlays make of the machines in a catalogue: prices, extended resources, devices.
+    """Shows what NodeOverlays change about the machines in a catalogue: prices, extended resources, devices.
 
-    Overlays, pools and groups come from the server or from --offline files, and from the catalogue itself; those of the
-    server take the place of the catalogue's of the same names. Attributes whose value is known only once a machine runs are
-    shown as <1>, <2>, …: equal numbers will be equal values.
+    Overlays, pools and groups come from the server or from --offline files, and from the catalogue. If the catalogue has an
+    object of the same name, the server's replaces it. Attributes whose value is known only once a machine runs are shown as
+    <1>, <2>, …: equal numbers mean that the values will be equal.
 
     \b
     Examples:  allot overlays --catalog types.yaml --offline overlays.yaml
                allot overlays --catalog types.yaml --type gpu-h100-8
 
-    Exit code: 0 all overlays can be applied, 1 some cannot, 2 it could not be found out.
+    Exit code: 0 all overlays can be applied, 1 some cannot, 2 no answer could be given.
     """
     from allotment.api.text import printable
     from allotment.autoscaler.catalogue.overlays import evaluate
@@ -105,7 +105,7 @@ def _of_type(found: OverlaidCatalogue, type_: str) -> OverlaidCatalogue:
 
 
 def _from_files(names: Sequence[str]) -> Objects:
-    """What is saved in files. Objects of other kinds do not matter here, nor fields that a newer server has written."""
+    """Reads the objects from files. Objects of other kinds are ignored, and so are fields that a newer server has written."""
     from allotment.insight.errors import BadInput
     from allotment.insight.manifest_files import read_objects
 
@@ -165,5 +165,5 @@ async def _ask(kubeconfig: Path | None, context: str | None) -> Objects:
             )
         except StatusError as exc:
             raise Failure(
-                str(exc), "it takes the right to list nodeoverlays, nodepools and nodegroups"
+                str(exc), "this requires the right to list nodeoverlays, nodepools and nodegroups"
             ) from exc

@@ -1,4 +1,4 @@
-"""``allot plan``: which machines to add for pods that wait, at what price, and why some pods stay pending."""
+"""``allot plan``: which machines to add for waiting pods, at what price, and why some pods stay pending."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
 @click.command(name="plan")
 @click.option(
     "-f", "--filename", "files", multiple=True, type=click.Path(), metavar="FILE|DIR",
-    help="pods to plan for, with claims, templates, classes and groups that the cluster does not have; - is standard input; "
+    help="pods to plan for, with any claims, templates, classes and groups that the cluster does not have; - is standard input; "
     "default: the pods that wait in the cluster",
 )  # fmt: skip
 @catalog_option
 @click.option(
     "--compare", multiple=True, type=click.Path(exists=True), metavar="FILE|DIR",
-    help="another catalogue, to plan with side by side; one without instance types (overlays, pools) is laid over --catalog",
+    help="a second catalogue to plan with, for comparison; without instance types (only overlays, pools) it is laid over --catalog",
 )  # fmt: skip
 @click.option(
     "--consolidate", is_flag=True,
-    help="the other way round: which nodes can go, and which cheaper machines come in their place",
+    help="the reverse: which nodes can be removed, and which cheaper machines replace them",
 )  # fmt: skip
-@click.option("--empty", is_flag=True, help="no cluster at all: as if there were no node yet")
+@click.option("--empty", is_flag=True, help="use no cluster: plan as if there were no node yet")
 @click.option(
     "--cheapest-alternative", is_flag=True,
-    help="of a claim's alternatives (firstAvailable) the one that costs least, in place of the first that can be had",
+    help="choose the cheapest of a claim's alternatives (firstAvailable) instead of the first available one",
 )  # fmt: skip
 @source_options(TABLE, WIDE)
 def command(
@@ -49,10 +49,10 @@ def command(
     source: ClusterSource,
     output: str,
 ) -> int:
-    """Tells which machines to add for pods that wait: the cheapest, with a proof of how far from the cheapest they can be.
+    """Plans which machines to add for waiting pods: the cheapest, with a proof of how close to the minimum their price is.
 
-    Pods go to nodes that exist where they fit. For the rest machines are chosen from the catalogue, and every pod is tried on
-    its machine as the scheduler would. Gangs are placed whole or not at all. Nothing is created.
+    Pods go to existing nodes where they fit. For the others, machines are chosen from the catalogue, and every pod is tried
+    on its machine as the scheduler would. Gangs are placed whole or not at all. Nothing is created.
 
     \b
     Examples:  allot plan -f pods.yaml --catalog types.yaml --empty
@@ -60,16 +60,18 @@ def command(
                allot plan --catalog types.yaml --offline cluster.yaml -o json
                allot plan --consolidate --catalog types.yaml
 
-    Exit code: 0 every pod has a place in the plan, 1 some stay pending, 2 it could not be found out.
+    Exit code: 0 every pod has a place in the plan, 1 some stay pending, 2 no answer could be given.
     """
     if empty and (source.offline or source.kubeconfig or source.context):
-        raise click.UsageError("--empty is without a cluster: leave out --offline, --kubeconfig, --context")
+        raise click.UsageError("--empty uses no cluster: leave out --offline, --kubeconfig, --context")
     if not catalog:
-        raise click.UsageError("no machines to choose from: name files with InstanceTypes with --catalog")
+        raise click.UsageError(
+            "there are no machines to choose from: name files with InstanceTypes with --catalog"
+        )
     if consolidate:
         if files or compare or empty or cheapest_alternative:
             words = "leave out -f, --compare, --empty, --cheapest-alternative"
-            raise click.UsageError(f"--consolidate is about the nodes and pods of a cluster: {words}")
+            raise click.UsageError(f"--consolidate works on the nodes and pods of a cluster: {words}")
         return _consolidate(catalog, source, output)
     from allotment.cli.render.plan_table import document, show, show_alternative, show_comparison
     from allotment.cli.render.screen import open_screen
@@ -123,7 +125,7 @@ def _consolidate(catalog: Sequence[str], source: ClusterSource, output: str) -> 
 
 
 def _look(files: Sequence[str], source: ClusterSource, *, empty: bool) -> tuple[Waiting, Sequence[ApiStruct]]:
-    """The pods that wait, and the cluster's own overlays, pools and groups of nodes."""
+    """The waiting pods, and the cluster's own overlays, pools and groups of nodes."""
     from allotment.autoscaler.simulate.workload_pods import unread_owners
     from allotment.insight.manifest_cluster import name_of
     from allotment.insight.manifest_files import Reading

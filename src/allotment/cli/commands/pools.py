@@ -1,4 +1,4 @@
-"""``allot pools``: what each pool of devices has and how much of it is left."""
+"""``allot pools``: the devices of each pool, and how many are left."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 @click.command(name="pools")
-@click.option("--driver", metavar="NAME", help="only pools of this driver")
-@click.option("--node", metavar="NAME", help="only pools of this node")
+@click.option("--driver", metavar="NAME", help="show only pools of this driver")
+@click.option("--node", metavar="NAME", help="show only pools of this node")
 @source_options(TABLE, WIDE, NAME)
 def command(driver: str | None, node: str | None, source: ClusterSource, output: str) -> int:
     """Shows every pool of devices: how many are allocated, available, unavailable.
 
-    Needs the right to list resourceslices. Who may not list the claims of all namespaces gets the counts of ResourcePool
-    objects where the server has them; otherwise it says "unknown".
+    This needs the right to list resourceslices. If you may not list the claims of all namespaces, the counts come from the
+    server's ResourcePool objects; without these, they are shown as "unknown".
 
     \b
     Examples:  allot pools
@@ -29,7 +29,7 @@ def command(driver: str | None, node: str | None, source: ClusterSource, output:
                kubectl get resourceslices,resourceclaims -A -o yaml |
                  allot pools --offline -
 
-    Exit code: 0 shown, 1 there is no such driver or node, 2 it could not be found out.
+    Exit code: 0 shown, 1 there is no such driver or node, 2 no answer could be given.
     """
     from allotment.api.text import printable
     from allotment.cli.render.screen import open_screen
@@ -37,11 +37,11 @@ def command(driver: str | None, node: str | None, source: ClusterSource, output:
     from allotment.insight.snapshot import USE, look
     from allotment.insight.usage_document import pool_document
 
-    seen = look(source, USE)
-    pools = _chosen(seen.pools(), driver, node)
+    snapshot = look(source, USE)
+    pools = _chosen(snapshot.pools(), driver, node)
     if output in (TABLE, WIDE):
         screen = open_screen()
-        show_notes(seen.notes)
+        show_notes(snapshot.notes)
         show_pools(pools, screen, wide=output == WIDE)
     elif output == NAME:
         for pool in pools:
@@ -50,7 +50,7 @@ def command(driver: str | None, node: str | None, source: ClusterSource, output:
         from allotment.cli.render.document import written_out
 
         documents = [pool_document(pool, devices=False) for pool in pools]
-        click.echo(written_out({"pools": documents, "notes": seen.notes}, output))
+        click.echo(written_out({"pools": documents, "notes": snapshot.notes}, output))
     return 0
 
 

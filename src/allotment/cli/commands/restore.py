@@ -13,10 +13,10 @@ from allotment.cli.options.data_folder import data_dir_option, folder_of
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @data_dir_option
 def command(file: Path, data_dir: Path | None) -> None:
-    """Puts the backup FILE in place of the store. The server must be stopped; the store that was there is kept
-    beside it, as store.db.replaced.
+    """Replaces the store with the backup FILE. The server must be stopped. The previous store is kept beside the new one, as
+    store.db.replaced.
 
-    Revisions go on above all that were ever given out, so that clients notice and list anew.
+    Revisions continue above all that were ever issued, so that clients notice the change and list anew.
     """
     from allotment.apiserver.store import backup
     from allotment.apiserver.store.errors import Corrupt, StoreError
@@ -27,7 +27,7 @@ def command(file: Path, data_dir: Path | None) -> None:
         revision = backup.restore(file, folder.store)
     except Corrupt as exc:
         raise Failure(
-            f"nothing was restored: {file} is no good backup: {exc.what}", "try an older one"
+            f"nothing was restored: {file} is not a valid backup: {exc.what}", "try an older one"
         ) from exc
     except (StoreError, OSError) as exc:
         raise Failure(f"nothing was restored: {exc}") from exc

@@ -1,4 +1,4 @@
-"""``allot status``: whether the server that ``allot up`` starts is there, where, and how it fares."""
+"""``allot status``: whether the server that ``allot up`` starts is running, at which address, and in what condition."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _COUNTED = ("nodes", "pods", "namespaces")
 @click.option("-o", "--output", type=click.Choice([TABLE, "json", "yaml"]), default=TABLE, show_default=True)
 @data_dir_option
 def command(output: str, data_dir: Path | None) -> int:
-    """Says whether the server that `allot up` starts runs in its folder, at which address, and whether it answers.
+    """Shows whether the server that `allot up` starts is running in its folder, at which address, and whether it answers.
 
     Exit code: 0 it is ready, 1 it does not run, does not answer or is not ready.
     """
@@ -46,7 +46,7 @@ def command(output: str, data_dir: Path | None) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ServerStatus:
-    """What is known of a server and its folder. ``counts`` are of objects, by plural."""
+    """What is known about a server and its folder. ``counts`` has the number of objects by plural."""
 
     folder: Path
     store_bytes: int | None  # None: nothing is stored yet
@@ -112,7 +112,7 @@ async def _ask(folder: DataFolder, known: ServerStatus) -> ServerStatus:
 
 
 def _failed(report: str) -> str:
-    """The checks of /readyz that failed, with what they say."""
+    """The checks of /readyz that failed, with their messages."""
     return "; ".join(line.removeprefix("[-]") for line in report.splitlines() if line.startswith("[-]"))
 
 
@@ -143,7 +143,7 @@ def _show(status: ServerStatus) -> None:
     if status.counts is not None:
         rows.append(("objects", ", ".join(f"{count} {plural}" for plural, count in status.counts.items())))
     if status.certificate_until is not None:
-        rows.append(("certificate", f"of the kubeconfig, good until {status.certificate_until:%Y-%m-%d}"))
+        rows.append(("certificate", f"of the kubeconfig, valid until {status.certificate_until:%Y-%m-%d}"))
     if status.runs:
         rows.append(("dashboard", f"{status.server}/ui"))
         rows.append(("stop it", "allot down"))

@@ -1,4 +1,4 @@
-"""``allot top``: the cluster on one screen, followed live. Once, in a pipe or as a document where that is asked for."""
+"""``allot top``: the cluster on one screen, updated live. It prints one picture if asked to, in a pipe, or as a document."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ if TYPE_CHECKING:
     from allotment.insight.source import ClusterSource
 
 _PATIENCE = 5.0
-"""Seconds in which pods are asked about for a single picture; those after that are told with their own condition."""
+"""How many seconds a single picture may take to explain pods. The other pods are shown with their own condition."""
 _COLUMNS = 120  # in a pipe, unless COLUMNS says otherwise
 _SAVED = "saved manifests"
 
 
 @click.command(name="top")
-@click.option("--once", is_flag=True, help="print one picture and stop; so it is in a pipe too")
+@click.option("--once", is_flag=True, help="print one picture and exit, as in a pipe")
 @click.option(
     "--interval", type=click.FloatRange(0.1, 60), default=0.5, show_default=True, metavar="SECONDS",
-    help="between two pictures while things change",
+    help="least time between two pictures",
 )  # fmt: skip
 @source_options(TABLE)
 def command(once: bool, interval: float, source: ClusterSource, output: str) -> int:
-    """Shows nodes with their devices, pods that wait and why, and pools, live.
+    """Shows nodes with their devices, waiting pods with the reasons, and pools, live.
 
-    Keys: q quits, / filters, s sorts, Tab and arrows go through the lists, h explains signs and keys. Changes are watched as
-    they happen; if the server goes away, the last picture stays until it is back.
+    Keys: q quits, / filters, s sorts, Tab and the arrows move through the lists, h explains signs and keys. Changes appear as
+    they happen. If the server goes away, the last picture stays until it is back.
 
     \b
     Examples:  allot top
                allot top --once -o json | jq '.pending[] | "\\(.pod): \\(.reason)"'
                allot top --offline cluster.yaml
 
-    Exit code: 0 shown, 2 it could not be found out.
+    Exit code: 0 shown, 2 no answer could be given.
     """
     from allotment.cli.render.screen import TerminalScreen, open_screen
 
@@ -67,13 +67,13 @@ def command(once: bool, interval: float, source: ClusterSource, output: str) -> 
 # --- once ---
 
 
-def _glance(seen: Snapshot, source: ClusterSource) -> Overview:
+def _glance(snapshot: Snapshot, source: ClusterSource) -> Overview:
     from allotment.insight.overview import overview_of
     from allotment.insight.waiting_pods import WaitingPods
 
     end = time.monotonic() + _PATIENCE
-    pending = WaitingPods(seen, source.namespaces).told(datetime.now(UTC), lambda: time.monotonic() < end)
-    return overview_of(seen, pending)
+    pending = WaitingPods(snapshot, source.namespaces).told(datetime.now(UTC), lambda: time.monotonic() < end)
+    return overview_of(snapshot, pending)
 
 
 def _print(overview: Overview, name: str) -> None:
@@ -120,7 +120,7 @@ async def _saved(source: ClusterSource, interval: float) -> None:
 
 
 async def _served(source: ClusterSource, interval: float) -> None:
-    """The first look is taken before the screen is, so that what keeps it from being taken is told as ever."""
+    """Reads the cluster before it opens the screen, so that errors are reported as usual."""
     from allotment.cli.render.live_view import LiveView
     from allotment.client.outage import OutageTeller
     from allotment.insight.connecting import connected, connection_of
@@ -148,7 +148,7 @@ async def _served(source: ClusterSource, interval: float) -> None:
 
 
 def _collect_again() -> None:
-    """This command does not end after it has read: what it makes from now on is to be collected."""
+    """Turns the garbage collector on again: unlike other commands, this one does not end after it has read."""
     from allotment.daemons.memory import spare_collector
 
     spare_collector()

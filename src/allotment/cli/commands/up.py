@@ -31,7 +31,8 @@ log = logging.getLogger(__name__)
 
 PORT = 6443
 SWITCH_SECONDS = 0.0005
-"""How long the event loop may keep the store's thread from running; Python's 5 ms would be most of a write's time."""
+"""How long the event loop may keep the store's thread from running. Python's default of 5 ms would be most of the time of a
+write."""
 
 _EVERYWHERE = ("0.0.0.0", "::")
 
@@ -42,48 +43,50 @@ _EVERYWHERE = ("0.0.0.0", "::")
     "--host",
     default="127.0.0.1",
     show_default=True,
-    help="the address to listen on; 0.0.0.0 or :: for all of this machine's",
+    help="the address to listen on; 0.0.0.0 or :: means all addresses of this machine",
 )
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="0 takes any that is free"
+    "--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="0 takes any free port"
 )
 @click.option(
     "--name",
     "names",
     multiple=True,
     metavar="NAME",
-    help="another name or address by which clients reach it, for its certificate; repeatable",
+    help="another name or address by which clients reach the server, for its certificate; repeatable",
 )
 @click.option(
     "--token-file",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help='bearer tokens, one a line: token,user,uid,"group,group"; read once, at the start',
+    help='file of bearer tokens, one per line: token,user,uid,"group,group"; read once, at the start',
 )
-@click.option("--demo", is_flag=True, help="with simulated nodes and devices, and workloads that use them")
-@click.option("--no-scheduler", is_flag=True, help="leave pods to another scheduler")
+@click.option("--demo", is_flag=True, help="add simulated nodes and devices, and workloads that use them")
+@click.option("--no-scheduler", is_flag=True, help="run no scheduler; another one places the pods")
 @click.option(
-    "--no-controllers", is_flag=True, help="leave claims, workloads, nodes and volumes to other controllers"
+    "--no-controllers",
+    is_flag=True,
+    help="run no controllers; others handle claims, workloads, nodes and volumes",
 )
 @click.option(
     "--scheduler-config",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="the scheduler's profiles; see docs/scheduling.md",
+    help="file with the scheduler's profiles; see docs/scheduling.md",
 )
 @catalog_option
 @click.option(
     "--autoscale",
     is_flag=True,
-    help="launch simulated machines of the catalogue for pods that find no place, and let go what is not needed; part of --demo",
+    help="launch simulated machines of the catalogue for pods that find no place, and remove machines that are not needed; part of --demo",
 )
 @feature_gates_option
 @click.option(
     "--accept-loss",
     is_flag=True,
-    help="start although the store is damaged or incomplete, with what can be read of it; what was there is kept beside it",
+    help="start even if the store is damaged or incomplete, with everything that can be read; the damaged store is kept beside the new one",
 )
-@click.option("--verbose", is_flag=True, help="log every request, not only what goes wrong")
+@click.option("--verbose", is_flag=True, help="log every request, not only problems")
 def command(
     data_dir: Path | None,
     host: str,
@@ -100,19 +103,19 @@ def command(
     accept_loss: bool,
     verbose: bool,
 ) -> int:
-    """Starts a Kubernetes-compatible control plane (API server, scheduler, controllers) with everything in one folder,
+    """Starts a Kubernetes-compatible control plane (API server, scheduler, controllers) that keeps everything in one folder,
     and stops it on Ctrl-C.
 
-    Writes a kubeconfig into the folder and prints how to use it. Starting again goes on where it stopped.
+    Writes a kubeconfig into the folder and prints how to use it. The next start continues with the same data.
 
-    Exit code: 0 stopped by Ctrl-C, SIGTERM or a closed terminal, 1 could not start, or a part of it failed.
+    Exit code: 0 stopped by Ctrl-C, SIGTERM or a closed terminal, 1 it could not start, or a part of it failed.
     """
     import uvloop
 
     from allotment.apiserver.server import Options
     from allotment.cli.options.data_folder import folder_of
     from allotment.cli.options.scheduler_config import configuration_of
-    from allotment.controllers.suite import AUTOSCALING, MACHINES, NAMES
+    from allotment.controllers.names import AUTOSCALING, MACHINES, NAMES
     from allotment.daemons.components import WantedComponents
     from allotment.daemons.demo_objects import demo_catalogue
     from allotment.daemons.log import set_up
@@ -121,11 +124,11 @@ def command(
     if not host or not all(names):
         raise click.UsageError("--host and --name need a name or an address")
     if demo and no_controllers:
-        raise click.UsageError("--demo needs the controllers, which play its nodes")
+        raise click.UsageError("--demo needs the controllers, which simulate its nodes")
     if autoscale and no_controllers:
         raise click.UsageError("--autoscale needs the controllers, which launch machines")
     if no_scheduler and scheduler_config is not None:
-        raise click.UsageError("--scheduler-config has no use with --no-scheduler")
+        raise click.UsageError("---scheduler-config has no effect with --no-scheduler")
     if host in _EVERYWHERE:
         names = (*names, *_own_names())
     autoscale = autoscale or demo
@@ -140,7 +143,7 @@ def command(
         ),
         WantedComponents(None, (AUTOSCALING,) if autoscale else (), catalog, foreseen=scheduling),
     ]
-    catalogue = read_files(catalog)  # what is wrong with them is told before anything runs
+    catalogue = read_files(catalog)  # report errors in these files before anything runs
     tokens = _tokens(token_file) if token_file is not None else {}
     options = Options(folder_of(data_dir).path.resolve(), host, port, names, tokens, accept_loss)
     set_up(logging.INFO if verbose else logging.WARNING)
@@ -161,7 +164,7 @@ def _tokens(file: Path) -> Mapping[bytes, Identity]:
 
 
 def _own_names() -> set[str]:
-    """The name of this machine, and the addresses that it stands for."""
+    """The name of this machine, and the addresses that the name resolves to."""
     name = socket.gethostname()
     try:
         found = socket.getaddrinfo(name, None)
@@ -173,7 +176,7 @@ def _own_names() -> set[str]:
 async def _serve(
     options: Options, wanted: Sequence[WantedComponents], catalogue: Catalogue, demo: bool
 ) -> None:
-    """``wanted`` are the processes of components, the first with scheduler and controllers."""
+    """``wanted`` are the component processes; the first one has the scheduler and the controllers."""
     from allotment.apiserver.server import ApiServer
     from allotment.daemons.component_process import ComponentProcesses
     from allotment.daemons.components import ComponentFailed
@@ -196,14 +199,14 @@ async def _serve(
                 await run_until(ended, components.run(begun))
                 await ended.wait()
         except ComponentFailed as exc:
-            raise Failure(str(exc), "everything was stopped; the lines above tell more") from exc
+            raise Failure(str(exc), "everything has stopped; see the lines above for the cause") from exc
         click.echo("stopping ...", err=True)
     finally:
         await server.stop()
 
 
 async def _start(server: ApiServer, options: Options) -> None:
-    """Starts it, or says why not in words for a person."""
+    """Starts the server, or raises an error that explains to the user why it cannot."""
     from allotment.apiserver.auth.certificates import CertificateError
     from allotment.apiserver.store.errors import StoreError
     from allotment.insight.errors import Failure
@@ -221,18 +224,19 @@ def _cannot_listen(exc: OSError, options: Options) -> Failure:
 
     place = f"{options.host}:{options.port}"
     if exc.errno == errno.EADDRINUSE:
-        return Failure(
-            f"{place} is in use", "choose another port with --port, or --port 0 for any that is free"
-        )
+        return Failure(f"{place} is in use", "choose another port with --port, or --port 0 for any free port")
     if exc.errno == errno.EACCES:
-        return Failure(f"{place} may not be used", "ports below 1024 need rights; choose another with --port")
+        return Failure(
+            f"no permission to use {place}",
+            "ports below 1024 need special rights; choose another port with --port",
+        )
     return Failure(
         f"cannot listen on {place}: {exc.strerror or exc}", "name an address of this machine with --host"
     )
 
 
 async def _prepare(server: ApiServer, demo: bool) -> None:
-    """Writes what a person goes on with, or says why it cannot be written."""
+    """Writes the kubeconfig and other files for the user, or raises an error that explains why it cannot."""
     from allotment.daemons.demo_objects import bring_fleet
     from allotment.insight.errors import Failure
 
@@ -241,7 +245,7 @@ async def _prepare(server: ApiServer, demo: bool) -> None:
     except OSError as exc:
         if exc.errno != errno.ENOSPC or not server.folder.kubeconfig.exists():
             raise Failure(f"{server.folder.kubeconfig} cannot be written: {exc.strerror or exc}") from exc
-        log.warning("%s stays as it was: its disk is full", server.folder.kubeconfig)
+        log.warning("%s was not updated: its disk is full", server.folder.kubeconfig)
     if demo:
         await _demo_objects(bring_fleet(server))
 
@@ -252,7 +256,7 @@ async def _demo_objects(brought: Coroutine[Any, Any, None]) -> None:
 
     try:
         await brought
-    except InsufficientStorage as exc:  # what the demo brings is not at fault
+    except InsufficientStorage as exc:  # the demo's objects are not the cause
         log.error("the demo's objects are not complete: %s", exc)
     except StatusError as exc:
         raise Failure(f"the demo's objects cannot be written: {exc}", "start without --demo") from exc
@@ -290,5 +294,5 @@ def _greet(server: ApiServer, wanted: WantedComponents, demo: bool) -> None:
     )
     try:
         click.echo(told)
-    except BrokenPipeError:  # nobody reads; that is no reason not to serve
+    except BrokenPipeError:  # a closed output is no reason to stop serving
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""``allot whatif``: steps of a scenario tried on a cluster in thought, and what changes at each."""
+"""``allot whatif``: tries the steps of a scenario on a simulated copy of a cluster, and shows what each step changes."""
 
 from __future__ import annotations
 
@@ -23,19 +23,20 @@ if TYPE_CHECKING:
 @click.argument("scenario", metavar="SCENARIO.yaml")
 @catalog_option
 @click.option(
-    "--empty", is_flag=True, help="no cluster at all: the scenario's own nodes and pods are all there is"
+    "--empty", is_flag=True, help="use no cluster: start with nothing but the scenario's own nodes and pods"
 )
 @click.option(
-    "--stop", is_flag=True, help="no more steps after one that is refused or does not come to what it expects"
+    "--stop", is_flag=True, help="stop after the first step that is refused or does not meet its expectations"
 )
 @source_options(TABLE, WIDE)
 def command(
     scenario: str, catalog: tuple[str, ...], empty: bool, stop: bool, source: ClusterSource, output: str
 ) -> int:
-    """Tries the steps of a scenario on a cluster in thought, and tells what changes at each. Nothing is written to the cluster.
+    """Simulates the steps of a scenario on a cluster, and shows what each step changes. Nothing is written to the cluster.
 
-    Steps add, remove and drain nodes, submit, scale and delete work, taint devices and resize pools. After each, everybody who
-    waits is placed as the scheduler would. A step that cannot be done changes nothing, and the next one is tried.
+    Steps add, remove and drain nodes, submit, scale and delete work, taint devices and resize pools. After each step, the
+    waiting pods are placed as the scheduler would place them. A step that cannot be done changes nothing, and the next step
+    is tried.
 
     \b
     Examples:  allot whatif scenario.yaml
@@ -54,13 +55,13 @@ def command(
         expect: {running: ["team/trainer-*"], counts: {pending: 0}}
       - taintDevice: {driver: gpu.example.com, pool: node-2, device: gpu-0,
                     effect: NoExecute}
-    docs/autoscaling.md tells of all verbs.
+    docs/autoscaling.md describes all verbs.
 
-    Exit code: 0 all went as it was meant to, 1 a step was refused or came to something else than it expects,
-    2 it could not be found out.
+    Exit code: 0 every step met its expectations, 1 a step was refused or did not meet its expectations, 2 no answer could be
+    given.
     """
     if empty and (source.offline or source.kubeconfig or source.context):
-        raise click.UsageError("--empty is without a cluster: leave out --offline, --kubeconfig, --context")
+        raise click.UsageError("--empty uses no cluster: leave out --offline, --kubeconfig, --context")
     from allotment.autoscaler.scenario.scenario_run import rehearse
     from allotment.cli.render.screen import open_screen
     from allotment.cli.render.whatif_table import Report, document
@@ -85,7 +86,7 @@ def command(
 
 
 def _read(name: str) -> CheckedScenario:
-    """The scenario in a file. Files that its steps name are looked for beside it. Raises BadInput."""
+    """Reads the scenario from a file. The files that its steps name are relative to the scenario's folder. Raises BadInput."""
     from allotment.api.manifests.manifest import Located, read_manifest
     from allotment.autoscaler.scenario.scenario import ScenarioError, read_scenario
     from allotment.cel.expression_check import check_expression

@@ -1,1 +1,1 @@
-"""The protocol for programs: one problem a line in, one answer a line out."""
+"""The protocol for programs: one problem per line in, one answer per line out."""

@@ -1,8 +1,8 @@
-"""The questions of ``allot cel --ndjson``: an expression on a device, or in the plain language.
+"""The questions of ``allot cel --ndjson``: an expression evaluated on a device, or a plain CEL expression.
 
-A line that has ``bindings``, ``declarations`` or ``container`` is plain CEL, any other asks about a device. In a device
-question ``maxCost`` is the static worst case and ``cost`` what this evaluation came to; an expression that does not
-compile has the largest cost there is.
+A line with ``bindings``, ``declarations`` or ``container`` is plain CEL; any other line asks about a device. In the answer to
+a device question, ``maxCost`` is the static worst case and ``cost`` the actual cost of this evaluation. An expression that
+does not compile has the largest possible cost.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _PLAIN = ("bindings", "declarations", "container")
 
 
 class CelFeatures(ApiStruct, frozen=True, kw_only=True):
-    """Which optional parts of the device the expression may look at."""
+    """The optional parts of the device that the expression may read."""
 
     consumable_capacity: bool = msgspec.field(default=False, name="EnableConsumableCapacity")
     list_type_attributes: bool = msgspec.field(default=False, name="EnableListTypeAttributes")
 
 
 class DeviceQuestion(ApiStruct, frozen=True, kw_only=True):
-    """An expression and the device that it is asked of."""
+    """An expression and the device on which to evaluate it."""
 
     name: str = ""
     expression: str = ""
@@ -40,13 +40,13 @@ class DeviceQuestion(ApiStruct, frozen=True, kw_only=True):
     attributes: dict[str, DeviceAttribute] = msgspec.field(default_factory=dict)
     capacity: dict[str, DeviceCapacity] = msgspec.field(default_factory=dict)
     allow_multiple_allocations: bool | None = None
-    derived: bool = False  # the expression gives an attribute instead of a yes or no
+    derived: bool = False  # the expression yields an attribute instead of a bool
     env_type: str | None = None  # StoredExpressions when absent
-    features: CelFeatures | None = None  # absent: all; else just those that are true
+    features: CelFeatures | None = None  # absent: all; otherwise only those that are true
 
 
 class PlainQuestion(ApiStruct, frozen=True, kw_only=True):
-    """An expression of the plain language and the values of its variables."""
+    """A plain CEL expression and the values of its variables."""
 
     name: str = ""
     expression: str = ""
@@ -58,8 +58,8 @@ class PlainQuestion(ApiStruct, frozen=True, kw_only=True):
 
 
 def evaluate_line(data: bytes) -> Answer:
-    """Answers one line. Raises DecodeError or LineError where it is no question."""
-    question = decode(DeviceQuestion, data)  # also bounds what is read again
+    """Answers one line. Raises DecodeError or LineError if the line is not a question."""
+    question = decode(DeviceQuestion, data)  # also bounds what is decoded again below
     fields = msgspec.json.decode(data)
     if not fields or "expression" not in fields:
         raise LineError("expression: is missing")

@@ -1,11 +1,11 @@
-"""One problem a line in, one answer a line out: the protocol of ``--ndjson``, for programs.
+"""One problem per line in, one answer per line out: the protocol of ``--ndjson``, for programs.
 
-``allocate_line`` and ``cel_line`` are total: whatever text comes in, one line of JSON goes out. A line that is no
-problem is answered with an error, and so is a fault of our own, so that a long stream survives both.
+``allocate_line`` and ``cel_line`` are total: for any text, they return one line of JSON. They answer a line that is not a
+problem, and even a fault of Allotment, with an error, so that a long stream survives both.
 
-A problem is handed to the allocator as it is, neither defaulted nor validated: callers want to know what the allocator
-itself makes of it. Fields that the protocol does not have are ignored. Share ids come from outside everywhere in
-Allotment, and this protocol has none to give, so every share is called ``SHARE_ID``.
+The allocator gets a problem as it is, neither defaulted nor validated, because callers want to know what the allocator itself
+does with it. Fields that the protocol does not have are ignored. Allotment gets share ids from outside everywhere, and this
+protocol has none to give, so every share is called ``SHARE_ID``.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import msgspec
 from allotment.allocator.features import Features
 from allotment.allocator.held import Held
 from allotment.allocator.outcome import Allocated, GaveUp, InvalidInput, Outcome, Unsatisfiable
+from allotment.allocator.phrases import gave_up
 from allotment.allocator.pool import DeviceID
 from allotment.api.codec import DecodeError, decode, to_builtins
 from allotment.api.core import Node
@@ -37,11 +38,11 @@ Answer = dict[str, Any]
 
 
 class LineError(ValueError):
-    """The line is JSON, but no question of this protocol."""
+    """The line is JSON, but not a question of this protocol."""
 
 
 class DeviceInUse(ApiStruct, frozen=True, kw_only=True):
-    """A device that is in use; ``consumed_capacity`` only where shares of it are counted."""
+    """A device in use; ``consumed_capacity`` is only set if shares of it are counted."""
 
     driver: str = ""
     pool: str = ""
@@ -67,7 +68,7 @@ class ProblemLine(ApiStruct, frozen=True, kw_only=True):
         default=(), name="allocatedSharedDeviceIDs"
     )
     allocated_capacity_devices: tuple[DeviceInUse, ...] = ()
-    features: dict[str, bool] | None = None  # absent: all; else just those that are true
+    features: dict[str, bool] | None = None  # absent: all; otherwise only those that are true
 
 
 def allocate_line(line: str) -> str:
@@ -83,7 +84,7 @@ def cel_line(line: str) -> str:
 
 
 def _answered(line: str, answer: Callable[[bytes], Answer], refusal: Answer) -> str:
-    data = line.encode("utf-8", "surrogatepass")  # what is then no UTF-8 is refused as such
+    data = line.encode("utf-8", "surrogatepass")  # text that is not UTF-8 then gets an error of its own
     try:
         return _json(answer(data))
     except DecodeError as exc:
@@ -92,7 +93,7 @@ def _answered(line: str, answer: Callable[[bytes], Answer], refusal: Answer) -> 
         error = "the line is not valid UTF-8 text"
     except LineError as exc:
         error = str(exc)
-    except Exception as exc:  # a fault of ours costs one answer, not the stream
+    except Exception as exc:  # a fault of Allotment costs one answer, not the stream
         error = f"internal error, please report it: {type(exc).__name__}: {exc}"
     return _json({"name": _name_of(data), "ok": False, "error": error, **refusal})
 
@@ -131,7 +132,7 @@ def _told(outcome: Outcome) -> Answer:
         case InvalidInput():
             error = str(outcome.error)
         case GaveUp():
-            error = f"gave up after {outcome.steps} steps: neither a solution nor a proof that there is none"
+            error = f"{gave_up(outcome.steps)}: neither a solution nor a proof that there is none"
     return {"ok": isinstance(outcome, Allocated), "error": error, "results": results, "reasons": reasons}
 
 
@@ -144,7 +145,7 @@ def _written(result: AllocationResult) -> Answer:
 
 
 def _exact(amount: Quantity) -> str:
-    """The canonical text, unless that loses the amount: Kubernetes writes decimal amounts from 1e21 on without their
+    """The canonical text, unless that changes the amount: Kubernetes writes decimal amounts from 1e21 on without their
     exponent, so those are written out in full."""
     text = str(amount)
     with suppress(QuantityError):
@@ -181,7 +182,7 @@ class _Named(msgspec.Struct):
 
 
 def _name_of(data: bytes) -> str:
-    """The name of a line, even where the rest of it cannot be read."""
+    """The name of a line, even if the rest cannot be read."""
     try:
         return msgspec.json.decode(data, type=_Named).name
     except (msgspec.MsgspecError, ValueError, RecursionError):

@@ -1,7 +1,7 @@
 """Lines in, lines out: the loop behind ``--ndjson``.
 
-Each answer is flushed before the next line is read, so that a caller can wait for it. A line that is too long is
-answered as broken without being held in memory. Empty lines are passed over.
+Each answer is flushed before the next line is read, so that a caller can wait for it. A line that is too long gets an error
+without being held in memory. Empty lines are skipped.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _TOO_LONG = f'{{"name":"","ok":false,"error":"the line is longer than {MAX_PROBL
 
 
 def serve(answer: Callable[[str], str], lines: BinaryIO, answers: BinaryIO) -> int:
-    """Answers lines until there are no more."""
+    """Answers lines until the input ends."""
     while line := lines.readline(MAX_PROBLEM_BYTES + 1):
         if len(line) > MAX_PROBLEM_BYTES and not line.endswith(b"\n"):
             _skip_rest(lines)
@@ -22,7 +22,7 @@ def serve(answer: Callable[[str], str], lines: BinaryIO, answers: BinaryIO) -> i
         elif line in (b"\n", b"\r\n"):
             continue
         else:
-            # What is no UTF-8 becomes lone surrogates, which JSON does not allow: the answer says so.
+            # Bytes that are not UTF-8 become lone surrogates, which JSON does not allow, so the answer reports them.
             text = answer(line.decode("utf-8", "surrogateescape"))
         answers.write(text.encode("utf-8", "replace") + b"\n")
         answers.flush()

@@ -5,8 +5,8 @@ JSON alone cannot tell an int from a uint or a string from bytes. A value is a p
     ["int", 1]  ["uint", 1]  ["double", "1.5"]  ["bool", true]  ["string", "x"]  ["bytes", "hex"]  ["null"]
     ["list", [value, …]]  ["map", [[key, value], …]]  ["type", "int"]  ["duration", ns]  ["timestamp", ns]
 
-Out, but not in, go also ``["optional"]``, ``["optional", value]`` and, for values of a library's own type such as a
-quantity, ``["opaque", "kubernetes.Quantity", "8Gi"]``.
+The output, but not the input, may also contain ``["optional"]``, ``["optional", value]`` and, for values of a library's own
+type such as a quantity, ``["opaque", "kubernetes.Quantity", "8Gi"]``.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _double(value: float) -> str:
 
 
 def from_typed(typed: Any) -> Value:
-    """The value that a pair stands for. Raises TypedValueError, or a CelError where it is out of range."""
+    """The value for a pair. Raises TypedValueError, or a CelError if the value is out of range."""
     match typed:
         case ["null"] | ["null", None]:
             return None

@@ -1,4 +1,4 @@
-"""``--catalog``: the machines to be had, from files and folders."""
+"""``--catalog``: the machines that can be launched, from files and folders."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ def catalog_option(function: F) -> F:
         multiple=True,
         type=click.Path(exists=True),
         metavar="FILE|DIR",
-        help="machines to be had: InstanceTypes, NodePools, NodeGroups; repeatable; see docs/autoscaling.md",
+        help="machines that can be launched: InstanceTypes, NodePools, NodeGroups; repeatable; see docs/autoscaling.md",
     )(function)

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 KUBECONFIG_HELP = (
-    "default: KUBECONFIG, else ~/.kube/config, else the service account of the pod that this runs in, "
+    "default: KUBECONFIG, else ~/.kube/config, else the service account of the pod in which the command runs, "
     "else the server that `allot up` started"
 )
-"""Of every option ``--kubeconfig``."""
+"""The help text of every option ``--kubeconfig``."""
 
 
 def data_dir_option(function: F) -> F:
@@ -32,7 +32,7 @@ def data_dir_option(function: F) -> F:
 
 
 def folder_of(data_dir: Path | None) -> DataFolder:
-    """The folder that was named, or the user's own."""
+    """The folder that the option named, or the user's own."""
     from allotment.apiserver.folder import DataFolder, default_folder
     from allotment.insight.errors import Failure
 
@@ -40,5 +40,5 @@ def folder_of(data_dir: Path | None) -> DataFolder:
         return DataFolder(data_dir) if data_dir else default_folder()
     except RuntimeError as exc:  # no HOME, and this user is not in the list of users
         raise Failure(
-            "there is no home folder to keep data in", "name one with --data-dir or ALLOT_DATA_DIR"
+            "there is no home folder for the data", "name one with --data-dir or ALLOT_DATA_DIR"
         ) from exc

@@ -1,4 +1,4 @@
-"""``--feature-gates NAME=true|false,…``: parts that can be switched off, by the names that their proposals give them."""
+"""``--feature-gates NAME=true|false,…``: parts that can be switched off, by the names from their proposals."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GATES: dict[str, tuple[str, ...]] = {
     "DRAResourceAvailabilityVisibility": ("pools",),
     "DynamicResourceAllocation": ("claims", "device-taints", "pools", "parameters", DEVICES),
 }
-"""Each with the parts that it switches; all are on unless said otherwise. What is served stays served, and what runs goes on."""
+"""The parts that each gate switches; all gates are on by default. Kinds stay served, and running pods keep running."""
 _WORDS = {"true": True, "false": False}
 
 
@@ -32,7 +32,7 @@ def _switched_off(ctx: click.Context, parameter: click.Parameter, value: str | N
 
 
 def feature_gates_option(function: F) -> F:
-    """Passes ``switched_off: frozenset[str]``, the names of controllers that shall not run, and DEVICES."""
+    """Passes ``switched_off: frozenset[str]``: the names of controllers that shall not run, and DEVICES."""
     option = click.option(
         "--feature-gates",
         "switched_off",

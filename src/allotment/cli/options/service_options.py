@@ -1,4 +1,4 @@
-"""The options of commands that run or ask about a component on any cluster."""
+"""The options of commands that run a component on any cluster, or ask about one."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ def connection_options(function: F) -> F:
 
 
 def service_options(function: F) -> F:
-    """Passes what ``Service`` has besides: ``leader_elect``, ``metrics_host``, ``metrics_port``, and ``verbose``."""
+    """Passes the other fields of ``Service``: ``leader_elect``, ``metrics_host``, ``metrics_port``, and ``verbose``."""
     for option in (
-        click.option("--verbose", is_flag=True, help="log what it does, not only what goes wrong"),
+        click.option("--verbose", is_flag=True, help="log every action, not only problems"),
         click.option("--metrics-host", metavar="ADDRESS", default="127.0.0.1", show_default=True),
         click.option(
             "--metrics-port", type=click.IntRange(0, 65535), metavar="PORT",
-            help="serve /metrics and /healthz there; 0 takes any port that is free",
+            help="serve /metrics and /healthz at this address; 0 takes any free port",
         ),
         click.option(
             "--leader-elect/--no-leader-elect", default=True, show_default=True,
-            help=f"work only while holding a lease in {NAMESPACE}, so that several may run",
+            help=f"work only while holding a lease in {NAMESPACE}, so that several instances may run",
         ),
     ):  # fmt: skip
         function = option(function)

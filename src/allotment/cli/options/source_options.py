@@ -1,4 +1,4 @@
-"""Where a command that looks at a cluster gets it from: a server, with the caller's own rights, or saved manifests.
+"""The options of commands that read a cluster: from a server, with the caller's own rights, or from saved manifests.
 
 One decorator gives such commands the same options, and passes them as one ``ClusterSource``.
 """
@@ -21,15 +21,15 @@ TABLE, WIDE, NAME = "table", "wide", "name"
 
 
 def source_options(*forms: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Passes ``source: Sight`` and ``output``, one of the forms, json and yaml; the first is the default."""
+    """Passes ``source: ClusterSource``, and ``output``: one of the given forms, json or yaml. The first form is the default."""
     options = (
         click.option(
             "-n", "--namespace", "namespaces", multiple=True, metavar="NAME",
-            help="only pods and claims of this namespace, and its claims alone where you may not list all; repeatable",
+            help="show only pods and claims of this namespace; if you may not list all claims, read only its claims; repeatable",
         ),
         click.option(
             "-A", "--all-namespaces", is_flag=True,
-            help="the claims of all namespaces or no answer, not an answer from those that you may see",
+            help="fail if you may not list the claims of all namespaces, instead of answering from those that you may list",
         ),
         click.option(
             "--kubeconfig", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
@@ -38,7 +38,7 @@ def source_options(*forms: str) -> Callable[[Callable[..., Any]], Callable[..., 
         click.option("--context", metavar="NAME", help="of the kubeconfig; default: its current one"),
         click.option(
             "--offline", multiple=True, type=click.Path(), metavar="FILE|DIR",
-            help="no server: manifests as kubectl get -o yaml prints them; - is standard input; repeatable",
+            help="read manifests, as kubectl get -o yaml prints them, instead of a server; - is standard input; repeatable",
         ),
         click.option(
             "-o", "--output", type=click.Choice([*forms, "json", "yaml"]), default=forms[0], show_default=True
@@ -74,7 +74,8 @@ def source_options(*forms: str) -> Callable[[Callable[..., Any]], Callable[..., 
 
 @contextmanager
 def _collector_at_rest() -> Iterator[None]:
-    """Such a command reads much at once, keeps it and ends: on a large cluster, looking for circles is a quarter of its time."""
+    """Turns the garbage collector off: such a command reads much at once, keeps it and ends. On a large cluster, the search
+    for reference cycles takes a quarter of its time."""
     on = gc.isenabled()
     gc.disable()
     try:

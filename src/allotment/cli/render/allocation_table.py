@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 from allotment.allocator.errors import nameless
-from allotment.allocator.reasons import FITS, AskReason, counted, fold
+from allotment.allocator.phrases import counted
+from allotment.allocator.reasons import FITS, AskReason, fold
 from allotment.api import semantic
 from allotment.api.text import few
 from allotment.cli.render.device_picture import CellState, PoolPicture, pictures
@@ -17,13 +18,13 @@ from allotment.insight.placement.placing import NeedOutcome, PlacementRun
 from allotment.insight.placement.rejections import Rejection, _closeness, folded, in_common, tally
 
 NAMED_DEVICES = 16
-"""Pools of at most so many devices are drawn with names, larger ones with bare cells."""
+"""Pools with at most this many devices are drawn with names, larger ones as bare cells."""
 ROW_WIDTH = 100
 NODES_NAMED = 5
 NODES_DRAWN = 40
-"""In a larger cluster only nodes where something was given now are drawn, and at most so many."""
+"""In a cluster with more nodes, only nodes where devices were allocated now are drawn, up to this number."""
 GROUPS_SHOWN = 10
-"""Nodes that fail alike are one group; so many groups are shown for each need without --explain."""
+"""Nodes that fail for the same reasons form a group. Without --explain, each need shows at most this many groups."""
 
 
 def show(placement: PlacementRun, screen: Screen, *, explain: bool) -> None:
@@ -62,7 +63,7 @@ def _rows(placement: PlacementRun, decision: NeedOutcome) -> Iterator[list[Cell]
 
 
 def given(claim: Claim) -> Iterator[tuple[str, str, str]]:
-    """Request, device and share of everything that a claim has."""
+    """The request, the device and the share of everything that a claim has."""
     allocation = claim.status.allocation
     if allocation is None:
         return
@@ -104,7 +105,7 @@ def _show_devices(placement: PlacementRun, screen: Screen) -> None:
 
 
 def _touched(places: Mapping[str, list[PoolPicture]]) -> Iterator[tuple[str, list[PoolPicture]]]:
-    """The places where something was given now."""
+    """The places where devices were allocated now."""
     for place, pools in places.items():
         if any(state is CellState.NEW for pool in pools for _, state in pool.devices):
             yield place, pools
@@ -125,7 +126,7 @@ def _show_pool(pool: PoolPicture, screen: Screen) -> None:
 
 
 def _rows_of_cells(cells: Sequence[Span]) -> Iterator[list[Cell]]:
-    """The cells in rows of bounded width, apart from each other if they have names."""
+    """The cells in rows of limited width, with gaps between them if they have names."""
     gap = "  " if any(len(text) > 1 for text, _ in cells) else ""
     row: list[Cell] = []
     width = 0
@@ -161,7 +162,7 @@ def _show_refused(placement: PlacementRun, screen: Screen, *, explain: bool) -> 
 
 
 def show_rejection(rejections: Sequence[Rejection], screen: Screen, *, explain: bool) -> None:
-    """Nodes that fail alike: what each request lacks, in counts or device by device."""
+    """Groups of nodes that fail for the same reasons, with what each request lacks: in counts, or device by device."""
     first = rejections[0]
     if not first.node:
         return
@@ -184,7 +185,7 @@ def show_rejection(rejections: Sequence[Rejection], screen: Screen, *, explain: 
 
 
 def _counts(alike: Sequence[AskReason]) -> Iterator[str]:
-    """Why devices fail, counted on one node, with what is different between devices of all of them."""
+    """The reasons why devices fail, counted on one node, with the values that differ between the devices of all nodes."""
     details: dict[tuple[str, str], Counter[str]] = {}
     for ask in alike:
         for device in ask.devices:
@@ -197,7 +198,7 @@ def _counts(alike: Sequence[AskReason]) -> Iterator[str]:
 
 
 def sentence(decision: NeedOutcome) -> str:
-    """Why a need fits nowhere, in one sentence: what is wrong everywhere, or what the closest node lacks."""
+    """Why a need fits nowhere, in one sentence: what is wrong on every node, or what the closest node lacks."""
     if not decision.rejections:
         return "there is no node to try; give Node objects, or slices with a nodeName"
     first = decision.rejections[0]
@@ -212,7 +213,7 @@ def sentence(decision: NeedOutcome) -> str:
 
 
 def _lack(ask: AskReason) -> str:
-    """What a request has and why it has no more. Devices of another kind than it wants are not the news."""
+    """What a request has, and why it has no more. Devices of another kind than it wants are left out."""
     others = [device for device in ask.devices if device.code != FITS]
     near = [device for device in others if device.code != "selector"]
     why = fold(near or others)
@@ -220,7 +221,7 @@ def _lack(ask: AskReason) -> str:
 
 
 def _show_passed_over(placement: PlacementRun, screen: Screen) -> None:
-    """With --explain: for what was placed, why not on an earlier node."""
+    """For --explain: why a need that was placed did not go to an earlier node."""
     moved = [decision for decision in placement.placed if decision.rejections]
     if not moved:
         return

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from allotment.api.text import plural
+from allotment.api.timestamps import moment
 from allotment.cli.render.pool_description import field
 from allotment.insight.findings import Finding
 from allotment.insight.usage_document import UNKNOWN
@@ -36,7 +37,7 @@ def show_claim(facts: ClaimFacts, screen: Screen, now: datetime) -> None:
 
 
 def show_problems(problems: Sequence[Finding], screen: Screen) -> None:
-    """What is wrong with a claim, if anything is, each with the next step."""
+    """The problems of a claim, each with the next step."""
     if problems:
         screen.heading("Problems")
     for each in problems:
@@ -59,7 +60,7 @@ def device_row(held: HeldDevice) -> list[Cell]:
 def _state_words(facts: ClaimFacts) -> str:
     users = len(facts.claim.status.reserved_for)
     return {
-        PENDING: "pending: it has no devices yet; a scheduler gives them to it with a pod that uses it",
+        PENDING: "pending: it has no devices yet; the scheduler allocates them when it places a pod that uses the claim",
         ALLOCATED: "allocated, but used by nobody",
         IN_USE: f"allocated, used by {plural(users, 'consumer')}",
         DELETING: "being deleted" + (f", still used by {plural(users, 'consumer')}" if users else ""),
@@ -67,10 +68,10 @@ def _state_words(facts: ClaimFacts) -> str:
 
 
 def _age(created: str | None, now: datetime) -> str:
-    try:
-        seconds = int((now - datetime.fromisoformat(created or "")).total_seconds())
-    except (ValueError, TypeError):
+    begun = moment(created)
+    if begun is None:
         return created or UNKNOWN
+    seconds = int((now - begun).total_seconds())
     for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
         if seconds >= 2 * size:
             return f"{created} ({seconds // size}{unit} ago)"

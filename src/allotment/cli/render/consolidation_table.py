@@ -1,4 +1,4 @@
-"""Which nodes can go, for people and for programs."""
+"""Which nodes can be removed, for people and for programs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 
 def show(found: Consolidation, simulation: Simulation, screen: Screen, *, wide: bool) -> None:
-    """Nodes that go, what comes in their place, who moves, and who stays and why. ``simulation`` has them all as they are."""
+    """Shows the nodes to remove, the machines that replace them, the pods that move, and the nodes that stay with the
+    reasons. ``simulation`` contains all of them in their present state."""
     screen.line(_headline(found))
     if found.gone:
         screen.heading(f"Nodes that can go ({len(found.gone)})")
@@ -75,7 +76,7 @@ def _node_of(pod: str, simulation: Simulation) -> str:
 
 
 def _show_stays(found: Consolidation, screen: Screen) -> None:
-    """Nodes that stay for the same reason are told of together; pods that hold them, if these are few."""
+    """Groups the nodes that stay for the same reason, and names the pods that hold them if there are few."""
     alike: dict[str, list[str]] = {}
     for name, stay in found.stays.items():
         alike.setdefault(stay.why, []).append(name)

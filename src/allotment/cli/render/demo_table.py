@@ -1,4 +1,4 @@
-"""What the demo shows: a row for each pod, and for each machine that was launched for some; and what should become of each workload in
+"""The demo's tables: a row for each pod and for each launched machine, and the expected end of each workload in
 ``demo_workloads.yaml``."""
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from allotment.cli.render.screen import Cell
 
 NAMESPACE = "demo"
 NO_MACHINE = "no machine helps"
-"""With this the autoscaler begins what it tells a pod for which it can do nothing."""
+"""The autoscaler's message to a pod for which it can do nothing begins with this."""
 COLUMNS = ("pod", "node", "devices", "state", "what it shows")
 _STYLES = {"Running": "green", "Succeeded": "green dim", "Pending": "yellow", "Failed": "red"}
 
 
 @dataclass(frozen=True, slots=True)
 class DemoWorkload:
-    """Pods of one kind: how their names begin, what they are there to show, and how they should end."""
+    """A group of similar pods: the prefix of their names, what they demonstrate, and how they should end."""
 
     names: str
     words: str
@@ -41,14 +41,14 @@ STORY = (
     DemoWorkload("inference-", "a Deployment", 3),
     DemoWorkload("evaluation-", "a Job; its GPUs come back", 3, "Succeeded"),
     DemoWorkload("render-", "a Job; machines come for it", 3, "Succeeded"),
-    DemoWorkload("early", "a claim in KEP-4381's early form", 1),
+    DemoWorkload("early", "a claim with KEP-4381 semantic parameters", 1),
     DemoWorkload("too-large", "no GPU has 96Gi", 1, "Pending"),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class PodRow:
-    """A pod as it is now. ``devices`` are driver/pool/device, with what they use of a shared one."""
+    """The present state of a pod. ``devices`` are driver/pool/device, with the part in use if a device is shared."""
 
     pod: str
     node: str
@@ -58,8 +58,8 @@ class PodRow:
     why: str = ""
 
     def cells(self) -> list[Cell]:
-        """For people: of devices only their own names; the node is beside them. Those of cards in the early form end in
-        a checksum."""
+        """The row for people. Devices appear by their own names only, because the node is beside them. The devices of cards
+        with KEP-4381 semantic parameters (v1alpha2) end in a checksum."""
         short = ", ".join(device.rpartition("/")[2].partition("--")[0] for device in self.devices)
         if self.state == "Succeeded" and not short:
             short = "given back"
@@ -83,12 +83,12 @@ class PodRow:
 
 @dataclass(frozen=True, slots=True)
 class Launched:
-    """A machine that was launched, as it is now or was last."""
+    """The present state of a machine that was launched or, if it is gone, its last state."""
 
     name: str
     type: str
     zone: str
-    price: str  # an hour
+    price: str  # per hour
     state: str
 
     def cells(self) -> list[Cell]:
@@ -116,7 +116,7 @@ GONE = "gone"
 def launched(
     claims: Sequence[NodeClaim], machines: Sequence[Machine], before: Sequence[Launched] = ()
 ) -> list[Launched]:
-    """The machines that there are or were, ``before`` being those that were shown last."""
+    """All machines that exist or existed; ``before`` are those that were shown last."""
     found = {each.name: replace(each, state=GONE) for each in before}
     for claim in sorted(claims, key=lambda each: each.metadata.name):
         machine = machine_of(claim, machines)
@@ -129,7 +129,7 @@ def launched(
 def rows(
     pods: Sequence[Pod], claims: Sequence[ResourceClaim], told: Mapping[str, str] | None = None
 ) -> list[PodRow]:
-    """The demo's pods, in the order of the story. ``told`` is what the autoscaler told pods, by uid."""
+    """The demo's pods, in the order of the story. ``told`` has the autoscaler's messages to pods, by uid."""
     known = {each.metadata.name: each for each in claims if each.metadata.namespace == NAMESPACE}
     ours = sorted(
         (pod for pod in pods if pod.metadata.namespace == NAMESPACE), key=lambda pod: pod.metadata.name
@@ -150,11 +150,11 @@ def rows(
 
 
 def unexpected(found: Sequence[PodRow], machines: Sequence[Launched] | None = None) -> list[str]:
-    """What is not as it should be at the end, a sentence each; empty when the story is told."""
+    """A sentence for everything that does not match the expected end; empty if everything matches."""
     sentences = [sentence for workload in STORY if (sentence := _unexpected(workload, found))]
     left = [each for each in machines or () if each.state != GONE]
     if machines is not None and (left or not machines):
-        sentences.append(f"machines: {len(left)} of {len(machines)} have not gone")
+        sentences.append(f"machines: {len(left)} of {len(machines)} are not gone")
     return sentences
 
 
@@ -171,7 +171,8 @@ def _unexpected(workload: DemoWorkload, found: Sequence[PodRow]) -> str:
 
 
 def _is_complete(row: PodRow) -> bool:
-    """A pod that runs has devices, one that is done has given them back, and one that waits says why."""
+    """Whether the row is in its end state: a running pod has devices, a finished one has given them back, and a waiting one
+    has a reason."""
     match row.state:
         case "Running":
             return bool(row.devices)

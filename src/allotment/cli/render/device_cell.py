@@ -1,7 +1,7 @@
-"""A device as one coloured sign, and many of them in little room.
+"""A device as one coloured sign, and many devices in little space.
 
-Signs differ without their colours too. Where not every device can have one, the devices of each kind are counted:
-``█12 ░40 !2`` in place of 54 signs.
+Signs also differ without their colours. Where there is no room for a sign each, devices are counted by kind: ``█12 ░40 !2``
+instead of 54 signs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class DeviceSign(Enum):
-    """What a person tells apart at a glance, in the order of the legend: sign, colour, word."""
+    """The states that a person distinguishes at a glance, in the order of the legend: sign, colour, word."""
 
     USED = ("█", "yellow", "used")
     SHARED = ("▓", "magenta", "shared, full")
@@ -43,7 +43,7 @@ class DeviceSign(Enum):
 
 
 def kind_of(device: DeviceUsage) -> DeviceSign:
-    """What a device looks like."""
+    """The sign for a device."""
     match device.state:
         case DeviceState.AVAILABLE:
             return DeviceSign.FREE
@@ -69,7 +69,7 @@ _OBSTACLES = {
 
 
 def cells(pools: Sequence[PoolOnNode], room: int) -> list[Span]:
-    """The devices of some pools, a gap between two pools; counted where they need more than ``room``."""
+    """The cells of the devices of some pools, with a gap between pools; devices are counted if they need more than ``room``."""
     if room_for(pools) <= room and all(len(pool.devices) == pool.summary.total for pool in pools):
         spans: list[Span] = []
         for pool in pools:
@@ -83,12 +83,13 @@ def cells(pools: Sequence[PoolOnNode], room: int) -> list[Span]:
 
 
 def room_for(pools: Sequence[PoolOnNode]) -> int:
-    """How many signs it takes."""
+    """The number of columns that the signs need."""
     return sum(pool.summary.total for pool in pools) + max(len(pools) - 1, 0)
 
 
 def _kinds(pool: PoolOnNode) -> Counter[DeviceSign]:
-    """Of a pool whose devices cannot be seen, the published counts tell."""
+    """How many devices there are of each kind. The counts of a pool whose devices the caller cannot see come from its
+    ResourcePool."""
     if pool.devices or not pool.summary.total:
         return Counter(map(kind_of, pool.devices))
     return Counter(dict(_published(pool.summary, known=pool.hidden is not None)))
@@ -115,7 +116,7 @@ def _counted(found: Counter[DeviceSign]) -> list[Span]:
 
 
 def _joined(spans: Iterable[Span]) -> list[Span]:
-    """Neighbours of one style as one."""
+    """Merges neighbours that have the same style."""
     found: list[Span] = []
     for text, style in spans:
         if found and found[-1][1] == style:

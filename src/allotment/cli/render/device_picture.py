@@ -1,6 +1,6 @@
-"""What became of every device, one cell each: free, given now, in use before, out of reach.
+"""The state of every device, one cell each: free, allocated now, in use before, out of reach.
 
-A device is drawn where it is: under its node, or under "several nodes" if more than one can reach it.
+A device is drawn under its node, or under "several nodes" if more than one node can reach it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SEVERAL = "several nodes"
 
 
 class CellState(Enum):
-    """A device's state: its mark, what that means, and its style on a terminal."""
+    """The state of a device: its mark, the meaning of the mark, and its style on a terminal."""
 
     FREE = (".", "free", "green")
     NEW = ("+", "given now", "bold cyan")
@@ -44,16 +44,16 @@ class CellState(Enum):
 
 @dataclass(slots=True)
 class PoolPicture:
-    """The devices of a pool in order, or why it has none."""
+    """The devices of a pool in order, or the reason why it has none."""
 
     name: str
     devices: list[tuple[str, CellState]] = field(default_factory=list)
-    shared: int = 0  # how many of them are in use by shares, and may have some left
+    shared: int = 0  # devices of which shares are in use; some may be left
     flaw: str = ""
 
 
 def pictures(placement: PlacementRun) -> dict[str, list[PoolPicture]]:
-    """Pools by where they are, each pool of a place once."""
+    """The pools of each place; every pool appears once per place."""
     places: dict[str, dict[PoolID, PoolPicture]] = {}
     for node in placement.cluster.nodes:
         name = node.metadata.name
@@ -73,7 +73,7 @@ def pictures(placement: PlacementRun) -> dict[str, list[PoolPicture]]:
                     everywhere.setdefault(pool.id, _draw(pool, reached, placement))
     several = places.pop(SEVERAL, None)
     if several is not None:
-        places[SEVERAL] = several  # last
+        places[SEVERAL] = several  # several nodes come last
     return {place: list(pools.values()) for place, pools in places.items()}
 
 
@@ -100,7 +100,7 @@ def _draw(pool: Pool, devices: Sequence[PooledDevice], placement: PlacementRun) 
 
 
 def _label(device: PooledDevice, placement: PlacementRun) -> str:
-    """The name and, of a shared device, how much of it is taken."""
+    """The name and, for a shared device, the part of it that is in use."""
     taken = placement.after.consumed(device.id)
     amounts = [
         f"{Quantity(taken[name], offer.value.format)} of {offer.value} {name}"
@@ -121,7 +121,7 @@ def _state(device: PooledDevice, blocked: Set[DeviceID], placement: PlacementRun
 
 
 def _blocked(pool: Pool, ledger: Ledger) -> Set[DeviceID]:
-    """Devices that nobody holds, but for which too little is left of the counters or locks they draw on."""
+    """Devices that nobody holds, but whose counters or locks are too far used up."""
     plan = CounterTable([pool], pool.devices)
     in_use = sum(1 << at for at, device in enumerate(pool.devices) if ledger.holders(device.id))
     counters = Counters(plan, in_use, ledger, grouped=True)

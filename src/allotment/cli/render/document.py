@@ -1,6 +1,7 @@
-"""The answer for programs: the claims as kubectl would show them, and what does not fit with its reasons.
+"""The answer for programs: the claims as kubectl would show them, and what does not fit, with the reasons.
 
-A claim that was written down keeps every field its author gave it, known to us or not; only its status changes.
+A claim from a manifest keeps every field of its author, including fields that Allotment does not know; only its status
+changes.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ def _claim(placement: PlacementRun, name: Name) -> dict[str, Any]:
 
 
 def _drop_nameless(status: dict[str, Any]) -> None:
-    """A pod from a manifest has no uid yet, and a reservation without one is not valid."""
+    """Drops reservations for pods without a uid: a pod from a manifest has none yet, and a reservation without one is
+    invalid."""
     users = [user for user in status.pop("reservedFor", ()) if user["uid"]]
     if users:
         status["reservedFor"] = users
@@ -84,11 +86,11 @@ def _yaml(document: dict[str, Any], *, allow_unicode: bool) -> str:
 
 
 def _dumper() -> Any:
-    """Never writes aliases, which few readers of manifests expect."""
+    """A dumper that never writes aliases, because few readers of manifests support them."""
     import yaml
 
-    class Plain(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]  # the C form may be absent
+    class NoAliases(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]  # the C form may be absent
         def ignore_aliases(self, data: Any) -> bool:
             return True
 
-    return Plain
+    return NoAliases

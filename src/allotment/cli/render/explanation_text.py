@@ -27,7 +27,8 @@ _STYLES = {
 
 
 def show_explanation(told: Explanation, screen: Screen, *, wide: bool) -> None:
-    """The reason first; then what would help; then what each node lacks, nodes that fail alike together."""
+    """Shows the reason first, then the changes that would help, then what each node lacks; nodes that fail for the same
+    reasons are grouped."""
     subject = (f"{told.what} {told.namespace}/{told.name}", _STYLES[told.state])
     screen.line(subject, f" {BEGINNINGS.get(told.state, '')}{told.reason}")
     if told.said and told.said != told.reason:
@@ -61,7 +62,7 @@ def _show_nodes(rejections: Sequence[Rejection], screen: Screen, *, wide: bool) 
 
 
 def _show_each(group: Sequence[Rejection], screen: Screen) -> None:
-    """Device by device, on the nodes that were looked at so closely; the others look the same."""
+    """Shows each device of the nodes that were examined in detail; the other nodes look the same."""
     if group[0].reason is None:
         show_rejection(worded(group), screen, explain=True)
         return
@@ -82,9 +83,11 @@ def _show_remedies(told: Explanation, screen: Screen) -> None:
     if not found and told.short:
         screen.line("no single change" + (" that was tried" if cut else ""), indent=2)
     if cut:
-        screen.line("the search was cut short; other changes may help too", indent=2)
+        screen.line("the search ran out of time; other changes may help too", indent=2)
     if found and told.hidden is not None:
-        screen.line("as far as you can see; claims you may not see may be in the way", indent=2)
+        screen.line(
+            "this considers only what you may see; claims that you may not see may be in the way", indent=2
+        )
 
 
 def _sentence(words: str) -> str:

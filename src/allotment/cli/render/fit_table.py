@@ -1,4 +1,4 @@
-"""How many more of each shape fit, for people."""
+"""How many more claims of each shape fit, for people."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PLACES = 40
 
 
 def show_fit(fit: Fit, screen: Screen, *, wide: bool) -> None:
-    """The cluster's number first; then nodes and pools where one fits or, wide, all."""
+    """Shows the cluster's number first, then the nodes and pools where one fits (all of them, if wide)."""
     cluster = fit.remaining.cluster
     style = "bold green" if cluster.number else "bold red"
     screen.line((fit.name, "bold"), f" ({'; '.join(wishes(fit.claim))})")

@@ -1,4 +1,4 @@
-"""Help as click prints it, with every word whole, and groups of commands that know what somebody may have meant."""
+"""Click's help text without broken words, and command groups that suggest similar names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ _GLUE = "\N{NON-BREAKING HYPHEN}"
 
 
 class WholeWords(click.HelpFormatter):
-    """Breaks lines at spaces only: click breaks them behind hyphens too, and names such as ``kube-system`` have hyphens."""
+    """A formatter that breaks lines at spaces only. Click also breaks them after hyphens, but names such as ``kube-system``
+    contain hyphens."""
 
     def write_usage(self, prog: str, args: str = "", prefix: str | None = None) -> None:
         super().write_usage(prog, _glued(args), prefix)
@@ -30,7 +31,7 @@ def _glued(text: str) -> str:
 
 
 class CommandGroup(click.Group):
-    """Names the commands that are spelt alike where there is none of a name."""
+    """A command group that, for an unknown name, suggests commands with a similar spelling."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -22,7 +22,7 @@ _CONTROLS = {
 
 
 def keys_of(data: bytes) -> list[str]:
-    """Names of keys, a printable character as itself. What is no key that anybody here knows is passed over."""
+    """The names of the keys; a printable character stands for itself. Unknown keys are skipped."""
     found, place = list[str](), 0
     for match in _SEQUENCE.finditer(data):
         found += _characters(data[place : match.start()])

@@ -1,7 +1,7 @@
-"""A cluster on a terminal, drawn anew at most so often; keys are obeyed at once.
+"""A live picture of a cluster on a terminal. The time between two pictures has a lower bound; keys take effect at once.
 
-A picture that is the same as before costs nothing to show. What components log meanwhile would tear the picture, so it is kept,
-and printed when the terminal is as it was.
+A picture that equals the one before costs nothing to show. Log lines would damage the picture, so they are kept back and
+printed after the terminal is restored.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 _LOGGED = 20
 Look = Callable[[Sequence[str]], "Overview"]
-"""The cluster as it is now; given are the pods whose reasons are on the screen."""
+"""Makes the picture of the cluster as it is now. Its argument has the pods whose reasons are on the screen."""
 
 
 class LiveView:
-    """``alarm`` says what is to be known at once, or nothing."""
+    """``alarm`` returns a message that the user must see at once, or an empty string."""
 
     def __init__(self, name: str, interval: float, look: Look, alarm: Callable[[], str]) -> None:
         self._name, self._interval = name, interval
@@ -43,7 +43,7 @@ class LiveView:
         self._wake = asyncio.Event()
 
     async def run(self, beside: asyncio.Future[Any] | None = None) -> None:
-        """Until somebody quits, or a signal ends it. Raises what ``beside`` raises, which goes on meanwhile."""
+        """Runs until the user quits or a signal arrives. ``beside`` runs at the same time; its errors are raised here."""
         ended, loop = told_to_end(), asyncio.get_running_loop()
         stop = asyncio.ensure_future(ended.wait())
         with _kept_log(), opened() as terminal:
@@ -81,7 +81,7 @@ class LiveView:
 
 @contextmanager
 def _kept_log() -> Iterator[None]:
-    """What is logged while the context lasts is printed after it, the last of it."""
+    """Keeps back log lines while the context lasts, and prints the most recent ones after it."""
     handler, log = _Kept(), logging.getLogger("allotment")
     before, log.propagate = log.propagate, False
     log.addHandler(handler)

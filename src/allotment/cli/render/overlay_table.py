@@ -1,4 +1,4 @@
-"""What came of overlays, for people and for programs: the overlays, the machines that they make, each of the devices."""
+"""The effect of overlays, for people and for programs: the overlays, the resulting machines, and every device."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 
 def show(found: OverlaidCatalogue, screen: Screen, *, wide: bool, each: bool) -> None:
-    """Overlays, what is wrong with them, and machines: of a type in one line, or with ``wide`` each offering. With ``each`` of
-    the devices."""
+    """Shows overlays with their errors, and machines: one line per type or, with ``wide``, per offering. ``each`` adds every
+    device."""
     for note in found.notes:
         screen.line(("note: ", "dim"), (note, "dim"))
     if found.findings:
@@ -99,7 +99,7 @@ def _machines(line: SummaryLine) -> list[Cell]:
 
 
 def _show_devices(machines: Sequence[Machine], screen: Screen) -> None:
-    """Those of the first machine with each distinct set of them: offerings mostly have the same."""
+    """Shows the devices of the first machine with each distinct set of devices, because most offerings have the same set."""
     shown: set[Any] = set()
     for machine in machines:
         key = tuple((driver, each.origin) for driver, each in machine.devices.items())
@@ -157,7 +157,7 @@ def _reach(spec: Any) -> str:
 
 
 def document(found: OverlaidCatalogue) -> dict[str, Any]:
-    """Everything, with the devices of each machine as they were written."""
+    """Everything, with the devices of each machine in the form in which they were written."""
     applied = applied_to(found)
     return {
         "overlays": [_overlay_document(each) for each in found.findings.values()],
@@ -224,7 +224,7 @@ def _trees_document(devices: Devices, driver: str) -> dict[str, Any]:
 
 
 def _template_document(devices: Devices, position: int, template: Any) -> dict[str, Any]:
-    """As written; attributes that are bound, in either way, with the number of their class."""
+    """The template as written. An attribute that is bound, in either way, carries the number of its class."""
     made: dict[str, Any] = to_builtins(template)
     for device in made["spec"].get("devices", ()):
         bound = devices.bound(position, device["name"])

@@ -21,7 +21,7 @@ _REASONS = 10
 
 
 def show(plan: Plan, screen: Screen, *, wide: bool) -> None:
-    """Machines, who goes where, and who stays out. ``wide`` names every device."""
+    """Shows the machines, the place of each pod, and the pods that stay pending. ``wide`` names every device."""
     screen.line(_headline(plan))
     if plan.nodes:
         screen.heading(f"Machines to add ({len(plan.nodes)})")
@@ -43,19 +43,21 @@ def show(plan: Plan, screen: Screen, *, wide: bool) -> None:
 
 def _headline(plan: Plan) -> str:
     if not plan.nodes:
-        return "No machine is to be added." if plan.existing or not plan.pending else "No machine would help."
+        return (
+            "No machine needs to be added." if plan.existing or not plan.pending else "No machine would help."
+        )
     price = f"{plural(len(plan.nodes), 'machine')} to add for {money(plan.price)} per hour"
     if plan.exact:
-        return f"{price}; there is no cheaper way."
+        return f"{price}; there is no cheaper plan."
     if plan.bound is None:
-        return f"{price}; no bound is known: something cheaper may do."
+        return f"{price}; the minimum is not known: a cheaper plan may exist."
     if plan.price <= plan.bound:
-        return f"{price}; nothing cheaper would do."
-    return f"{price}; nothing below {money(plan.bound)} would do ({plan.saving:.1%} less)."
+        return f"{price}; no cheaper plan exists."
+    return f"{price}; no plan costs less than {money(plan.bound)} ({plan.saving:.1%} less)."
 
 
 def machine_rows(nodes: Sequence[NewNode]) -> list[list[Cell]]:
-    """Rows of MACHINE; all prices have as many decimals as the one that needs most."""
+    """Rows of MACHINE. All prices have as many decimals as the one that needs most."""
     places = max((decimals(each.machine.price) for each in nodes), default=0)
     return [_machine_row(each, places) for each in nodes]
 
@@ -77,7 +79,7 @@ def _machine_row(node: NewNode, places: int) -> list[Cell]:
 
 
 def devices_cell(names: tuple[str, ...], *, wide: bool) -> str:
-    """``driver/device``; the pool is the node's name, mostly."""
+    """``driver/device``; the pool is left out because it usually has the node's name."""
     if wide:
         return ", ".join(names) or "-"
     short = [f"{driver}/{device}" for driver, _, device in (_parts(each) for each in names)]
@@ -92,7 +94,7 @@ def _parts(name: str) -> tuple[str, str, str]:
 
 
 def _show_pending(plan: Plan, screen: Screen) -> None:
-    """Pods with the same reasons are told of together."""
+    """Groups the pods that have the same reasons."""
     alike: dict[tuple[str, tuple[tuple[str, str], ...]], list[str]] = {}
     for each in plan.pending:
         alike.setdefault((each.why, tuple(each.types.items())), []).append(each.pod)
@@ -109,7 +111,7 @@ def _show_pending(plan: Plan, screen: Screen) -> None:
 
 
 def money(price: Decimal, places: int = 0) -> str:
-    """A price as it was written, without noughts at its end, but with so many decimals at least."""
+    """A price as it was written, without trailing zeros, but with at least so many decimals."""
     return f"{price:.{max(places, decimals(price))}f}"
 
 
@@ -118,7 +120,7 @@ def decimals(price: Decimal) -> int:
 
 
 def show_alternative(plan: Plan, cheapest: Plan, screen: Screen) -> None:
-    """What ``--cheapest-alternative`` would change for the better, if it does."""
+    """Shows how ``--cheapest-alternative`` would improve the plan, if it would."""
     more = len(plan.pending) - len(cheapest.pending)
     if more > 0:
         screen.line(f"With --cheapest-alternative {plural(more, 'more pod')} would have a place.")
@@ -131,7 +133,7 @@ def show_alternative(plan: Plan, cheapest: Plan, screen: Screen) -> None:
 
 
 def show_comparison(first: Plan, second: Plan, screen: Screen) -> None:
-    """What would be different with the other catalogue."""
+    """Shows what would be different with the other catalogue."""
     screen.heading("Compared")
     rows: list[list[Cell]] = [
         ["price per hour", money(first.price), money(second.price)],

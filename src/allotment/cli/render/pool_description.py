@@ -1,4 +1,4 @@
-"""A pool and a node in detail, as ``allot describe`` tells of them."""
+"""A pool and a node in detail, for ``allot describe``."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def field(screen: Screen, label: str, value: str, *, indent: int = 0, style: str
 # --- a pool ---
 
 
-def named_pools(seen: Snapshot, name: str) -> list[PoolUsage]:
+def named_pools(snapshot: Snapshot, name: str) -> list[PoolUsage]:
     """The pools that a name may mean. Raises Failure if there are none."""
-    pools, objects = seen.pools(), _object_names(seen)
+    pools, objects = snapshot.pools(), _object_names(snapshot)
     found = [
         pool
         for pool in pools
@@ -53,19 +53,20 @@ def named_pools(seen: Snapshot, name: str) -> list[PoolUsage]:
     return found
 
 
-def _object_names(seen: Snapshot) -> dict[PoolID, str]:
+def _object_names(snapshot: Snapshot) -> dict[PoolID, str]:
     return {
-        PoolID(pool.spec.driver, pool.spec.pool_name): pool.metadata.name for pool in seen.of(ResourcePool)
+        PoolID(pool.spec.driver, pool.spec.pool_name): pool.metadata.name
+        for pool in snapshot.of(ResourcePool)
     }
 
 
 def _object_name(id: PoolID, known: dict[PoolID, str]) -> str:
-    """That of the pool's ResourcePool or, where there is none, the one that it would have."""
+    """The name of the pool's ResourcePool or, if there is none, the name that it would have."""
     return known.get(id) or pool_object_name(id)
 
 
-def show_pool(pool: PoolUsage, seen: Snapshot, screen: Screen, *, wide: bool) -> None:
-    field(screen, "Name", _object_name(pool.id, _object_names(seen)))
+def show_pool(pool: PoolUsage, snapshot: Snapshot, screen: Screen, *, wide: bool) -> None:
+    field(screen, "Name", _object_name(pool.id, _object_names(snapshot)))
     field(screen, "Driver", pool.driver)
     field(screen, "Pool", pool.pool_name)
     field(screen, "Node", pool.node_name or "several may reach it")
@@ -91,7 +92,7 @@ def show_pool(pool: PoolUsage, seen: Snapshot, screen: Screen, *, wide: bool) ->
     if words:
         screen.line(words)
     if pool.vanished:
-        screen.heading("Held, but not published any more")
+        screen.heading("Held, but no longer published")
         screen.table(
             ("device", "held by"), [[gone.name, holders(gone.allocations)] for gone in pool.vanished]
         )
@@ -106,30 +107,30 @@ def _show_finding(screen: Screen, label: str, finding: PoolFinding) -> None:
 # --- a node ---
 
 
-def named_node(seen: Snapshot, name: str) -> NodeUsage:
-    """The devices of a node. Raises Failure if neither the node nor a device of it is to be seen."""
-    pools = seen.pools()
-    if seen.sees(ResourceSlice):
-        usage = seen.usage.node(name)
+def named_node(snapshot: Snapshot, name: str) -> NodeUsage:
+    """The devices of a node. Raises Failure if the caller can see neither the node nor any device of it."""
+    pools = snapshot.pools()
+    if snapshot.sees(ResourceSlice):
+        usage = snapshot.usage.node(name)
     else:
         mine = [PoolOnNode(p.id, p.devices, p.summary, p.hidden) for p in pools if p.node_name == name]
         usage = NodeUsage(name, tuple(mine))
-    nodes = {node.metadata.name for node in seen.of(Node)}
+    nodes = {node.metadata.name for node in snapshot.of(Node)}
     if name not in nodes and not usage.pools:
         raise absent("node", name, nodes | {pool.node_name for pool in pools}, "allot pools")
     return usage
 
 
-def show_node(usage: NodeUsage, seen: Snapshot, screen: Screen, *, wide: bool) -> None:
-    """KEP-5677's section, and the devices below each pool."""
+def show_node(usage: NodeUsage, snapshot: Snapshot, screen: Screen, *, wide: bool) -> None:
+    """Shows the section that KEP-5677 describes, and the devices below each pool."""
     field(screen, "Name", usage.name)
-    state, style = _node_state(usage.name, seen)
+    state, style = _node_state(usage.name, snapshot)
     field(screen, "Node", state, style=style)
     if not usage.pools:
         screen.line("DRA Resources: <none>")
     else:
         screen.line("DRA Resources:")
-    objects = _object_names(seen)
+    objects = _object_names(snapshot)
     for pool in usage.pools:
         known = pool.hidden is not None
         screen.line(("Pool: ", "dim"), (_object_name(pool.id, objects), "bold"), indent=2)
@@ -153,23 +154,25 @@ def show_node(usage: NodeUsage, seen: Snapshot, screen: Screen, *, wide: bool) -
             screen.line(words)
 
 
-def _node_state(name: str, seen: Snapshot) -> tuple[str, str]:
-    if not seen.sees(Node):
+def _node_state(name: str, snapshot: Snapshot) -> tuple[str, str]:
+    if not snapshot.sees(Node):
         return UNKNOWN, ""
-    node = next((each for each in seen.of(Node) if each.metadata.name == name), None)
+    node = next((each for each in snapshot.of(Node) if each.metadata.name == name), None)
     if node is None:
-        return "does not exist; the slices are left over", "red"
+        return "does not exist; its slices are left over", "red"
     ready = next((each.status for each in node.status.conditions if each.type == "Ready"), "Unknown")
-    words = {"True": "ready", "False": "not ready"}.get(ready, "may be ready or not: it does not say")
+    words = {"True": "ready", "False": "not ready"}.get(
+        ready, "unknown: the node does not report whether it is ready"
+    )
     cordoned = ", cordoned" if node.spec.unschedulable else ""
     return words + cordoned, "green" if ready == "True" and not cordoned else "yellow"
 
 
-def node_document(usage: NodeUsage, seen: Snapshot) -> Document:
+def node_document(usage: NodeUsage, snapshot: Snapshot) -> Document:
     return {
         "node": usage.name,
-        "exists": any(each.metadata.name == usage.name for each in seen.of(Node))
-        if seen.sees(Node)
+        "exists": any(each.metadata.name == usage.name for each in snapshot.of(Node))
+        if snapshot.sees(Node)
         else None,
         "pools": [node_pool_document(pool) for pool in usage.pools],
         "reaches": [pool_id_document(id) for id in usage.reaches],

@@ -1,7 +1,7 @@
-"""Where answers are shown: a terminal with colours, or plain aligned text in a pipe.
+"""Where answers appear: a terminal with colours, or plain aligned text in a pipe.
 
-Both show the same content in the same order. What comes from manifests is made harmless first: an attribute may hold
-control characters that would command the terminal.
+Both show the same content in the same order. Text from manifests is made harmless first, because an attribute may contain
+control characters that would change the terminal.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 Span = tuple[str, str]
-"""Text and the style that it has on a terminal; plain text ignores the style."""
+"""A text with its style on a terminal; plain text ignores the style."""
 
 Cell = str | Span
 
 _GAP = 2
-"""Columns between those of a table."""
+"""The number of spaces between two columns of a table."""
 _INDENT = 2
 
 
 class Screen(Protocol):
-    """What renderers write to."""
+    """The interface to which renderers write."""
 
     def heading(self, text: str) -> None:
-        """The title of a part."""
+        """The title of a section."""
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
         """Rows under column titles."""
@@ -43,7 +43,7 @@ class Screen(Protocol):
         """One line; it is not wrapped in a pipe."""
 
     def command(self, text: str) -> None:
-        """A line for the shell, to be copied: it is never wrapped."""
+        """A command for the user to copy. It is never wrapped."""
 
 
 def open_screen() -> Screen:
@@ -55,7 +55,7 @@ class PlainScreen:
     """Aligned columns, two spaces apart, no colours."""
 
     def __init__(self) -> None:
-        self._blank = True  # nothing is above, so no space is needed
+        self._blank = True  # nothing is above, so no blank line is needed
 
     def heading(self, text: str) -> None:
         if not self._blank:
@@ -79,8 +79,8 @@ class PlainScreen:
 
 
 class TerminalScreen:
-    """The same with rich: wrapped tables, and colours unless NO_COLOR is set. No word is broken: where the longest words of all
-    columns do not fit beside each other, the last columns go on further lines of each row, titles and all."""
+    """The same with rich: wrapped tables, and colours unless NO_COLOR is set. Words are never broken. If the longest words of
+    all columns do not fit side by side, the last columns, titles included, continue on further lines of each row."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -95,7 +95,8 @@ class TerminalScreen:
 
     @contextmanager
     def live_table(self, columns: Sequence[str]) -> Iterator[Callable[[Sequence[Sequence[Cell]]], None]]:
-        """A table that changes in place while the context lasts, and goes with it: call what it gives with new rows."""
+        """A table that changes in place while the context lasts, and disappears afterwards. Call the returned function with
+        new rows."""
         from rich.live import Live
 
         with Live(console=self._console, auto_refresh=False, transient=True) as live:
@@ -112,7 +113,7 @@ class TerminalScreen:
 
 
 def _lines_of(texts: Sequence[Sequence[str]], width: int) -> list[dict[int, int]]:
-    """For each line of a row its columns and how wide they are: as many as the longest words of all leave room for."""
+    """The columns on each line of a row, with their widths: as many columns as fit with their longest words."""
     columns = list(zip(*texts, strict=True))
     least = [max(len(word) for text in column for word in (text.split() or [""])) for column in columns]
     lines: list[dict[int, int]] = [{}]
@@ -129,7 +130,7 @@ def _lines_of(texts: Sequence[Sequence[str]], width: int) -> list[dict[int, int]
 
 
 def _spread(line: dict[int, int], columns: Sequence[Sequence[str]], width: int) -> None:
-    """Gives the columns of a line what they would like to have: where not all get it, the widest give way first."""
+    """Gives the columns of a line the widths that they want. If there is not enough room, the widest columns give way first."""
     least = dict(line)
     for number in line:
         line[number] = max(least[number], min(width, max(map(len, columns[number]))))
@@ -141,7 +142,7 @@ def _spread(line: dict[int, int], columns: Sequence[Sequence[str]], width: int) 
 
 
 def _rich_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]], width: int) -> RenderableType:
-    """One table; or, where it would be too wide, a small one for each line of a row."""
+    """One table or, where that would be too wide, a small one for each line of a row."""
     from rich.console import Group
     from rich.padding import Padding
     from rich.table import Table

@@ -1,7 +1,7 @@
-"""A terminal that shows pictures in place: another screen than the one that commands scroll on, and keys without Enter.
+"""A terminal that shows pictures in place: it uses the alternate screen, and reads keys without Enter.
 
-Only lines that changed are written, all of a picture at once, so nothing flickers. Whatever ends the context, the terminal is
-afterwards what it was before; also while the process is stopped with Ctrl-Z.
+Only changed lines are written, and each picture in a single write, so nothing flickers. However the context ends, the
+terminal is restored to its earlier state, also while the process is stopped with Ctrl-Z.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _CHUNK = 1024
 
 
 class Terminal:
-    """See the module. Made by :func:`opened`."""
+    """An open terminal in full-screen mode. :func:`opened` creates it."""
 
     def __init__(self, keys: int | None) -> None:
         from rich.console import Console
@@ -38,12 +38,12 @@ class Terminal:
         self._size = (0, 0)
 
     def size(self) -> tuple[int, int]:
-        """Columns and lines."""
+        """The number of columns and lines."""
         size = os.get_terminal_size(sys.stdout.fileno())
         return max(size.columns, 1), max(size.lines, 1)
 
     def draw(self, lines: Sequence[Sequence[Span]]) -> None:
-        """Shows a picture in place of the one before."""
+        """Replaces the picture on the screen."""
         size, written = self.size(), []
         if size != self._size:
             self._size, self._shown = size, []
@@ -67,7 +67,7 @@ class Terminal:
     # --- keys and signals ---
 
     def listen(self, loop: AbstractEventLoop, pressed: Callable[[bytes], None]) -> None:
-        """Has bytes passed on as they are typed, none if the terminal is gone, and Ctrl-Z obeyed."""
+        """Passes on bytes as the user types them, and an empty value when the terminal is gone; handles Ctrl-Z."""
         if self._keys is not None:
             loop.add_reader(self._keys, lambda: pressed(self._read()))
         loop.add_signal_handler(signal.SIGTSTP, self._stop)
@@ -113,8 +113,7 @@ class Terminal:
 
 @contextmanager
 def opened() -> Iterator[Terminal]:
-    """The terminal that standard output is. Keys come from standard input or, where that is something else, from the
-    terminal itself."""
+    """The terminal of standard output. Keys come from standard input or, if that is not a terminal, from the terminal itself."""
     with suppress(OSError):
         sys.stdout.flush()
     terminal = Terminal(_keyboard())

@@ -1,8 +1,8 @@
-"""One picture of ``allot top``: what is on a screen of so many columns and lines. Pure, and only what is seen is made.
+"""One picture of ``allot top``, for a screen of a given size. Pure. Only what is visible is computed.
 
-Totals above, then three lists, keys below. Lists get the lines that they need as far as there are any; where they need more, each
-gets its share, and the one in focus the rest. Nodes have a line each where there is room, and stand side by side where not: at
-200 columns, 300 nodes of eight devices are on one screen.
+The totals are at the top, then three lists, then the keys. Each list gets the lines that it needs. If there are not enough
+lines, each list gets its share, and the list in focus gets the rest. Each node has its own line if there is room; otherwise
+nodes stand side by side. At 200 columns, 300 nodes with eight devices each fit on one screen.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from allotment.api.text import plural, printable
+from allotment.api.timestamps import moment
 from allotment.cli.render.device_cell import DeviceSign, cells, room_for
 from allotment.cli.render.top_view import Extent, Sort, TopPart
 from allotment.cli.render.usage_table import allocated_words, parts, problem
@@ -48,7 +49,7 @@ _KEYS = (
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """``lines`` are at most as many and as wide as asked for. ``pods`` are those that wait and are on it."""
+    """``lines`` are at most as many and as wide as requested. ``pods`` are the waiting pods on the screen."""
 
     lines: list[Line]
     extents: Mapping[TopPart, Extent]
@@ -57,7 +58,8 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a picture is of, beside the cluster: whose it is, the time, and what is to be said at once (the server is away)."""
+    """The facts of a picture that are not in the cluster: whose cluster it is, the time, and a message that the user must see
+    at once, such as a lost server."""
 
     name: str
     now: datetime
@@ -112,7 +114,8 @@ def _head(overview: Overview, setting: Setting, width: int) -> list[Line]:
 
 
 def _bar(summary: Summary, room: int) -> list[Span]:
-    """Used, partly used, free, unavailable and unknown devices as parts of a line; something is never drawn as nothing."""
+    """The used, partly used, free, unavailable and unknown devices as parts of a line. A part that is not zero gets at least
+    one column."""
     kinds = (
         (DeviceSign.USED, summary.allocated - summary.partially_allocated),
         (DeviceSign.PARTLY, summary.partially_allocated),
@@ -131,7 +134,7 @@ def _bar(summary: Summary, room: int) -> list[Span]:
 
 def _foot(view: TopView) -> Line:
     if view.typing is not None:
-        return [("/", "bold"), (view.filter, ""), ("▏", "bold"), ("  Enter keeps it, Esc leaves it", "dim")]
+        return [("/", "bold"), (view.filter, ""), ("▏", "bold"), ("  Enter keeps it, Esc discards it", "dim")]
     line: Line = [(f"only with “{printable(view.filter)}”  ", "bold")] if view.filter else []
     return [
         *line,
@@ -145,7 +148,9 @@ def _help(overview: Overview) -> list[Line]:
     lines += [[(f"  {key:{width}}  ", "bold"), (words, "")] for key, words in _KEYS]
     lines += [[], [("DEVICES", "bold")]]
     lines += [[("  ", ""), kind.sign, (f"  {kind.words}", "")] for kind in DeviceSign]
-    lines.append([("  █12 ░4", ""), ("  twelve used and four free, where there is no room for each", "dim")])
+    lines.append(
+        [("  █12 ░4", ""), ("  twelve used and four free, if there is no room for a sign each", "dim")]
+    )
     if overview.notes:
         lines += [[], [("NOTES", "bold")], *([(f"  {printable(note)}", "")] for note in overview.notes)]
     return lines
@@ -164,10 +169,10 @@ class _Shown:
 
 @dataclass(frozen=True, slots=True)
 class _List:
-    """One list. ``need`` is how many lines it takes; ``draw`` makes those that are seen, for so many of them."""
+    """One list. ``need`` is the number of lines that it takes; ``draw`` makes the given number of visible lines."""
 
     part: TopPart
-    count: int  # how many things it has
+    count: int  # the number of things in it
     words: str
     need: int
     draw: Callable[[int, TopView], _Shown]
@@ -201,7 +206,8 @@ def _lists(overview: Overview, view: TopView, setting: Setting, width: int) -> d
 
 
 def _given(lists: Mapping[TopPart, _List], focus: TopPart, room: int | None) -> dict[TopPart, int]:
-    """How many lines each gets: what it needs, else its share, and what others leave, the one in focus first."""
+    """The number of lines for each list: what it needs; if that is too much, its share plus what others leave, the list in
+    focus first."""
     if room is None:
         return {part: each.need for part, each in lists.items()}
     total = sum(_SHARES.values())
@@ -261,7 +267,7 @@ def _grid_widths(nodes: Sequence[NodeView]) -> tuple[int, int]:
 
 
 def _grid(nodes: Sequence[NodeView], room: int, view: TopView, width: int, across: int) -> _Shown:
-    """Several nodes a line."""
+    """Several nodes per line."""
     name, signs = _grid_widths(nodes)
     rows = range(0, len(nodes), across)
     starts, extent, first = _window(rows, room, view, TopPart.NODES)
@@ -279,7 +285,7 @@ def _grid(nodes: Sequence[NodeView], room: int, view: TopView, width: int, acros
 
 
 def _pods(pods: Sequence[WaitingPod], room: int, view: TopView, now: datetime, width: int) -> _Shown:
-    """Scrolled pod by pod; a sentence that is long takes lines of its own."""
+    """Scrolls pod by pod; a long sentence takes lines of its own."""
     last, left = len(pods), room
     while last > 0 and left >= (need := len(_pod(pods[last - 1], now, width))):
         last, left = last - 1, left - need
@@ -307,10 +313,10 @@ def _pod(pod: WaitingPod, now: datetime, width: int) -> list[Line]:
 
 def age(since: str, now: datetime) -> str:
     """How long ago a timestamp was, in one unit; nothing if there is none."""
-    try:
-        seconds = int((now - datetime.fromisoformat(since)).total_seconds())
-    except (ValueError, TypeError):
+    begun = moment(since)
+    if begun is None:
         return ""
+    seconds = int((now - begun).total_seconds())
     for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60)):
         if seconds >= size:
             return f"{seconds // size}{unit}"
@@ -377,13 +383,13 @@ def _counts(summary: Summary, hidden: int | None) -> str:
 
 
 def _cut(text: str, room: int) -> str:
-    """What tells names apart is mostly at their end."""
+    """Shortens a name at its beginning, because names mostly differ at their ends."""
     text = printable(text)
     return text if len(text) <= room else f"…{text[len(text) - room + 1 :]}"
 
 
 def _padded(spans: list[Span], room: int) -> list[Span]:
-    """Followed by space up to so many columns, and by a gap in any case."""
+    """Pads to so many columns, and always adds a gap."""
     return [*spans, (" " * max(room - sum(len(text) for text, _ in spans), _GAP), "")]
 
 

@@ -1,6 +1,7 @@
-"""How a person looks at the live view: what is filtered, sorted, scrolled, and what keys change about that. Pure.
+"""The state of the live view: filter, sort order and scroll positions, and how keys change them. Pure.
 
-Keys come as names: a printable character as itself, others in words (``up``, ``page down``, ``enter``, ``escape``).
+Keys arrive as names: a printable character stands for itself, others are words (``up``, ``page down``, ``enter``,
+``escape``).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ class TopPart(Enum):
 
 
 class Sort(Enum):
-    """In which order nodes and pools come; the words complete "sorted by …"."""
+    """The order of nodes and pools; the words complete "sorted by …"."""
 
     NAME = "name"
     FREE = "free devices"
@@ -33,20 +34,20 @@ class Sort(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """How many rows of a list are shown, and how many there are."""
+    """How many rows of a list are visible, and how many there are."""
 
     shown: int
     rows: int
 
     @property
     def last(self) -> int:
-        """The row from which on the end of the list is shown."""
+        """The first row of the last screenful of the list."""
         return max(self.rows - self.shown, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class TopView:
-    """``offsets`` are the first rows that are shown. While somebody types a filter, ``typing`` is what it was before."""
+    """``offsets`` are the first visible rows. While the user types a filter, ``typing`` keeps the previous one."""
 
     filter: str = ""
     sort: Sort = Sort.NAME
@@ -57,12 +58,12 @@ class TopView:
     ended: bool = False
 
     def offset(self, part: TopPart, extent: Extent) -> int:
-        """Where a list begins, never beyond its end: it may have become shorter."""
+        """The first visible row of a list. It never lies beyond the end, because the list may have become shorter."""
         return min(self.offsets.get(part, 0), extent.last)
 
 
 def pressed(view: TopView, key: str, extents: Mapping[TopPart, Extent]) -> TopView:
-    """The view after a key. ``extents`` are those of what is on the screen; other keys change nothing."""
+    """The view after a key. ``extents`` describes the lists on the screen. Unknown keys change nothing."""
     if view.typing is not None:
         return _typed(view, key)
     match key:

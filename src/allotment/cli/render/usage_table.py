@@ -1,7 +1,7 @@
 """Usage for people: tables of pools and of devices.
 
-What the caller may not know is said in so many words: "unknown" for a count, and below the devices how many of them are
-held by claims that the caller may not see.
+What the caller may not know is stated explicitly: "unknown" for a count, and below the devices the number that are held by
+claims which the caller may not see.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ _STYLES = {
 
 
 def show_notes(notes: Iterable[str]) -> None:
-    """On standard error, so that what a pipe gets is the answer alone. Each is one line, whatever names in it hold."""
+    """Writes notes to standard error, so that a pipe gets only the answer. Each note is one line, whatever characters its
+    names contain."""
     for note in notes:
         remark(printable(f"note: {note}"))
 
@@ -44,7 +45,7 @@ def show_notes(notes: Iterable[str]) -> None:
 
 
 def show_pools(pools: Sequence[PoolUsage], screen: Screen, *, wide: bool) -> None:
-    """One line a pool and, of several, the sum."""
+    """One line per pool and, if there are several, the sum."""
     if not pools:
         screen.line("There are no pools: no driver has published devices.")
         return
@@ -73,14 +74,14 @@ def _row(pool: PoolUsage, *, bars: bool, partly: bool, wide: bool) -> list[Cell]
 
 
 def partly_free_words(pool: PoolUsage | PoolOnNode) -> str:
-    """How many devices are in use in part, and what is left of them: ``1 (bandwidth 60G of 100G left)``."""
+    """How many devices are partly in use, and what is left of them: ``1 (bandwidth 60G of 100G left)``."""
     if not pool.devices or pool.hidden is None:
         return str(pool.summary.partially_allocated) if pool.hidden is not None else UNKNOWN
     return str(partly_free(pool.devices))
 
 
 def bar(summary: Summary) -> Cell:
-    """Allocated, unavailable and available devices as parts of a line."""
+    """The allocated, unavailable and available devices as parts of a line."""
     total = max(summary.total, 1)
     full = -(-summary.allocated * _BAR // total)
     out = min(-(-(summary.unavailable + summary.unknown) * _BAR // total), _BAR - full)
@@ -89,7 +90,7 @@ def bar(summary: Summary) -> Cell:
 
 
 def problem(pool: PoolUsage, *, wide: bool = False) -> str:
-    """What is wrong with a pool, in a word or, wide, in a sentence."""
+    """What is wrong with a pool, in a word or, if wide, in a sentence."""
     wrong = [each for each in (pool.valid, pool.complete) if not each.holds]
     if wrong:
         return "; ".join(each.message for each in wrong) if wide else ", ".join(each.reason for each in wrong)
@@ -109,7 +110,7 @@ def parts(summary: Summary, *, known: bool = True) -> str:
 
 
 def allocated_words(summary: Summary, *, known: bool) -> str:
-    """A count of which only a part may be known."""
+    """A count of which the caller may know only a part."""
     return str(summary.allocated) if known else f"{summary.allocated} or more"
 
 
@@ -117,7 +118,7 @@ def allocated_words(summary: Summary, *, known: bool) -> str:
 
 
 def show_devices(devices: Sequence[DeviceUsage], screen: Screen, *, wide: bool) -> None:
-    """One line a device: its state, who has it and, if that is of use, why nobody can have it."""
+    """One line per device: its state, its holder and, where that helps, why nobody can have it."""
     columns = ["device", "state", "held by"]
     columns += ["why"] if wide or any(device.message for device in devices) else []
     columns += ["capacity left"] if wide else []
@@ -131,7 +132,7 @@ def show_devices(devices: Sequence[DeviceUsage], screen: Screen, *, wide: bool) 
 
 
 def holders(allocations: Sequence[AllocationInfo], most: int | None = None) -> str:
-    """Claims that have something, each once, with what they take of it."""
+    """The claims that hold a device, each once, with the amount that they take."""
     words = list(dict.fromkeys(map(_holder, allocations)))
     more = len(words) - most if most is not None else 0
     return ", ".join(words[:most]) + (f" and {more} more" if more > 0 else "") or "-"
@@ -151,7 +152,7 @@ def _left(left: Mapping[str, Quantity], total: Mapping[str, Quantity]) -> str:
 
 
 def hidden_words(hidden: int | None, devices: Sequence[DeviceUsage]) -> str:
-    """What is to be said of claims that the caller may not see; nothing if there is nothing."""
+    """The sentence about claims that the caller may not see; empty if there are none."""
     unseen = sum(all(each.admin_access for each in device.allocations) for device in devices)
     if hidden == 0 or not unseen:
         return ""

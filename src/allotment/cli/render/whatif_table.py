@@ -1,7 +1,7 @@
-"""What came of a scenario, for people and for programs.
+"""The outcome of a scenario, for people and for programs.
 
-For people each step is told as soon as it was tried: what became of it, pods that got, changed or lost their place, those who wait
-since, and the devices in use. Who waits at the end is told once more, with the reasons as they are then.
+People see each step as soon as it was tried: its result, the pods that got, changed or lost their place, the pods that wait
+since then, and the devices in use. At the end, the waiting pods are listed once more with their final reasons.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     )
 
 _SHOWN = 20
-"""Pods of one step that are named, unless all are asked for."""
+"""How many pods of one step are named, unless all are requested."""
 _STYLES = {PodFate.PLACED: "green", PodFate.MOVED: "cyan", PodFate.LOST: "red", PodFate.GONE: "dim"}
 
 
 class Report:
-    """Shows outcomes one after another. ``wide`` names every pod and device, and pools one by one."""
+    """Shows outcomes one after another. ``wide`` names every pod and device, and lists pools one by one."""
 
     def __init__(self, screen: Screen, *, wide: bool) -> None:
         self._screen = screen
@@ -49,7 +49,7 @@ class Report:
             self._screen.line((f"Scenario {scenario.name}", "bold"))
 
     def show(self, outcome: Outcome) -> None:
-        """One step."""
+        """Shows one step."""
         self._seen.append(outcome)
         if not outcome.number:
             self._screen.line(f"At the start: {_counts(outcome.news.census)}")
@@ -63,10 +63,10 @@ class Report:
             self._show_waits(outcome.newly)
         self._show_use(outcome)
         if outcome.number and outcome.ok and not (outcome.refused or self._has_news(outcome)):
-            self._screen.line(("as expected" if not outcome.verb else "nobody's place changes", "dim"))
+            self._screen.line(("as expected" if not outcome.verb else "no pod changes its place", "dim"))
 
     def end(self, steps: int) -> None:
-        """How it is in the end, and who waits."""
+        """Shows the final state, and who waits."""
         last = self._seen[-1]
         self._screen.heading("At the end")
         self._screen.line(_counts(last.news.census))
@@ -103,7 +103,7 @@ class Report:
         self._show_more(len(changes))
         orphans = [each.pod for each in changes if each.orphan]
         if orphans:
-            words = f"no controller owns them, so nobody would make them anew: {few(orphans)}"
+            words = f"no controller owns them, so nobody would recreate them: {few(orphans)}"
             self._screen.line((words, "yellow"))
 
     def _row(self, change: PodChange) -> list[Cell]:
@@ -114,7 +114,7 @@ class Report:
         return [(str(change.turn), _STYLES[change.turn]), change.pod, node, devices]
 
     def _show_waits(self, waits: Sequence[Waits]) -> None:
-        """Those with one reason are told of together."""
+        """Groups the pods that have the same reason."""
         for why, pods in _alike((each.pod, each.why) for each in waits).items():
             start = "waits" if len(pods) == 1 else "wait"
             self._screen.line((f"{start} ", "red"), (self._some(pods), "bold"), f": {why or 'does not fit'}")
@@ -145,7 +145,7 @@ class Report:
 
 
 def _alike(reasons: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
-    """Who has each reason."""
+    """The pods that have each reason."""
     found: dict[str, list[str]] = {}
     for who, why in reasons:
         found.setdefault(why, []).append(who)

@@ -1,5 +1,6 @@
-"""Machines for pods that find no place, and none that nobody needs: what is launched and what goes, decided with ``autoscaler``.
+"""Machines for pods that find no place, and removal of machines that nobody needs; ``autoscaler`` makes the decisions.
 
-Decisions are NodeClaims that are created and deleted; who launches machines for them is ``controllers.machines``. A plan is made
-without giving way to anything else, so that nothing changes under it, and may take seconds: run these in a process of their own.
+A decision creates or deletes NodeClaims; ``controllers.machines`` launches the machines for them. A plan is made without
+yielding to the event loop, so that nothing changes meanwhile. It may take seconds, so run these controllers in a process of
+their own.
 """

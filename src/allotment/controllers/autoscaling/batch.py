@@ -1,4 +1,4 @@
-"""Pods that arrive together are planned for together: a plan waits until no more come, but not for ever."""
+"""Pods that arrive together are planned together: a plan waits until no more pods come, up to a limit."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Batch:
-    """Open from the first arrival until nothing came for ``idle`` seconds, or ``most`` have passed."""
+    """Open from the first arrival until nothing has come for ``idle`` seconds, or ``most`` seconds have passed."""
 
     idle: float = 1.0
     most: float = 10.0
@@ -15,12 +15,12 @@ class Batch:
     _last: float = 0.0
 
     def add(self, now: float) -> None:
-        """Something arrived."""
+        """Records an arrival."""
         self._first = now if self._first is None else self._first
         self._last = now
 
     def left(self, now: float) -> float:
-        """For how many seconds it stays open; 0 if it is not open."""
+        """For how many seconds the batch stays open; 0 if it is not open."""
         if self._first is None:
             return 0.0
         return max(0.0, min(self._last + self.idle, self._first + self.most) - now)

@@ -1,7 +1,7 @@
-"""One simulation of the cluster, kept up by informers: started once, then told what changed.
+"""One simulation of the cluster, kept up to date by informers: started once, then updated with every change.
 
-Changes are gathered and shown when somebody asks, each object once however often it changed meanwhile. So following costs next to
-nothing while there is nothing to decide, and a plan sees one state from beginning to end.
+Changes are collected, and applied when a plan needs the simulation; an object that changed several times is applied once. So
+following costs almost nothing while there is nothing to decide, and a plan sees one state from beginning to end.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from allotment.api.core import Namespace, Node, Pod, ResourceQuota
-from allotment.api.meta import ApiStruct
+from allotment.api.meta import ApiStruct, key_of
 from allotment.api.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
-from allotment.autoscaler.simulate.forkable_cluster import key_of
+from allotment.api.rights import READ
 from allotment.autoscaler.simulate.simulation import Simulation, start_simulation
 from allotment.client.form import ResourcePath
 from allotment.client.informers import Informers
 from allotment.controllers.claims.claim_users import claim_name
+from allotment.scheduler import driver
 from allotment.scheduler.config.configuration import DEFAULT, Configuration
 
 _ALWAYS: tuple[type[ApiStruct], ...] = (
@@ -29,11 +30,17 @@ _ALWAYS: tuple[type[ApiStruct], ...] = (
     ResourceQuota,
     Pod,
 )
+RIGHTS = (
+    *driver.READS,
+    f"{READ}: core: resourcequotas",
+    f"{READ}: resource.k8s.io: resourceclaimtemplates",
+    f"{READ}: apps: daemonsets",
+)
 
 
 class FollowedCluster:
-    """What schedulers read, templates of claims and quotas. ``places`` says where the server has kinds that not every one has;
-    ``configuration`` is that of the scheduler whose decisions are foreseen."""
+    """Follows what schedulers read, and also claim templates and quotas. ``places`` says where the server has the kinds that
+    not every server has; ``configuration`` is that of the scheduler whose decisions are simulated."""
 
     def __init__(
         self,
@@ -53,9 +60,9 @@ class FollowedCluster:
         self._changed[type(shown), key_of(shown)] = new
 
     def at(self, now: float) -> Simulation:
-        """The cluster as it is known now, to try things on in forks; all must be closed again before this is called next."""
+        """The cluster as it is known now. Try changes in forks; close all of them before the next call."""
         simulation = self._simulation
-        assert not simulation.depth, "something is still being tried"
+        assert not simulation.depth, "a fork of the simulation is still open"
         changed, self._changed = self._changed, {}
         for (kind, key), new in changed.items():
             if new is None and (gone := simulation.objects(kind).get(key)) is not None:

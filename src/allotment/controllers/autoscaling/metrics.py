@@ -1,4 +1,4 @@
-"""Numbers about plans and what came of them. What machines cost now is counted when somebody asks."""
+"""Metrics of plans and their results. The cost of machines is computed when Prometheus asks."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from allotment.controllers.machines.market import Market
 
 _BUCKETS = (0.001, 0.005, 0.02, 0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 _KIND = (INSTANCE_TYPE, ZONE, CAPACITY_TYPE, NODE_POOL, NODE_GROUP)
-"""Labels by which claims ask for the same machine; who launches has written them."""
+"""The labels that determine which machine a claim asks for; the launcher writes them."""
 _RUNNING = (ClaimProgress.LAUNCHED, ClaimProgress.REGISTERED, ClaimProgress.INITIALIZED, ClaimProgress.GOING)
 
 
 class AutoscalingMetrics:
-    """Without a registry of the process they are counted all the same, and shown to nobody."""
+    """Without a registry of the process, the metrics are counted, but not served."""
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         registry = registry if registry is not None else CollectorRegistry()
@@ -70,7 +70,7 @@ class AutoscalingMetrics:
 
 
 class HourlyCosts(Collector):
-    """What the machines that run cost an hour, by pool or group."""
+    """What the running machines cost per hour, by pool or group."""
 
     def __init__(self, claims: Informer[NodeClaim], market: Market, registry: CollectorRegistry) -> None:
         self._claims, self._market = claims, market
@@ -98,5 +98,5 @@ class HourlyCosts(Collector):
         yield family
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing: registering must not wait for a first list."""
+        """Returns nothing, because registering must not wait for a first list."""
         return ()

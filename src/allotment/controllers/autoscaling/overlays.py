@@ -1,7 +1,8 @@
-"""NodeOverlays say of themselves whether they can be applied: each is held against the catalogue, the pools and all others.
+"""Writes into the status of each NodeOverlay whether it can be applied to the catalogue and the pools, and how it conflicts
+with other overlays.
 
-One look at everything answers for every overlay, so it is taken once for all that changed since, when the first of them is asked
-about. Writes are those of conditions that differ; what others have written there stays.
+One evaluation gives the answer for every overlay. It is made once for all recent changes, when the first overlay is
+reconciled. Only conditions that differ are written; conditions of others stay.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from typing import Any
 
 from allotment.api.autoscaling import NodeGroup, NodeOverlay, NodePool
 from allotment.api.codec import to_builtins
+from allotment.api.rights import READ
+from allotment.api.timestamps import timestamp
 from allotment.autoscaler.catalogue.catalogue import Catalogue
 from allotment.autoscaler.catalogue.overlay_status import conditions
 from allotment.autoscaler.catalogue.overlays import OverlayFinding, evaluate
@@ -18,14 +21,20 @@ from allotment.client.client import Client, Collection
 from allotment.client.form import Obj, ResourcePath, Typed
 from allotment.client.informers import Informers
 from allotment.client.work_queue import WorkQueue
-from allotment.controllers.clock import Now, real_time, stamp
+from allotment.controllers.clock import Now, real_time
 from allotment.controllers.conditions import put
 
 
 class Overlays:
-    """The reconciler; keys are names of overlays. ``pools`` and ``groups`` say where those are, if the server has them."""
+    """The reconciler; its keys are names of overlays. ``pools`` and ``groups`` say where the server has these, if it has
+    them."""
 
     name = "overlays"
+    rights = (
+        f"{READ}: karpenter.sh: nodeoverlays,nodepools",
+        f"{READ}: allotment.dev: nodegroups",
+        "patch: karpenter.sh: nodeoverlays/status",
+    )
 
     def __init__(
         self,
@@ -52,7 +61,7 @@ class Overlays:
             self._groups.on_change(self._changed)
 
     def use(self, catalogue: Catalogue) -> None:
-        """Goes by another catalogue from now on."""
+        """Switches to another catalogue."""
         self._catalogue = catalogue
         self._look_again()
 
@@ -78,7 +87,7 @@ class Overlays:
         if overlay is None or finding is None:
             return
         present = [_plain(each) for each in overlay.status.conditions]
-        wanted, now = present, stamp(self._now())
+        wanted, now = present, timestamp(self._now())
         for condition in conditions(finding):
             wanted = put(wanted, _plain(condition), now)
         if wanted != present:
@@ -95,5 +104,5 @@ class Overlays:
 
 
 def _plain(condition: Any) -> Obj:
-    """Without a time that nobody has set yet."""
+    """Without a time that is not set yet."""
     return {name: value for name, value in to_builtins(condition).items() if value is not None}

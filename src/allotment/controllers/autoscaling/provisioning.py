@@ -1,14 +1,13 @@
-"""Launches machines for pods that the scheduler has found no place for.
+"""Launches machines for pods for which the scheduler has found no place.
 
-Pods are gathered for a moment, so that those that come together are planned for together, gangs whole. Then all of them are
-planned for at once, counting on machines that are on their way, and what is missing is asked for: a NodeClaim each, with a name
-that follows from what it is for. There is no state to lose: after a crash at any point the next plan counts on the claims that
-were made.
+Pods are collected for a moment, so that pods that arrive together, and whole gangs, are planned together. The plan counts on
+machines that are already on their way. For each missing machine, a NodeClaim is created, with a name that is derived from its
+purpose. There is no state to lose: after a crash at any point, the next plan counts on the claims that were already created.
 
-A plan is made when pods come to want a machine, when a claim fails, goes or gets ready, when other machines can be had, and now and
-then while somebody waits. What is decided for a pod it is told in an event, once. A pod that machines were launched for and that
-still waits is planned for again at once a few times (another offer, if one is out of stock), then less and less often: should
-the scheduler see things differently from the plan, that must not launch machines for ever.
+A plan is made when pods come to need a machine, when a claim fails, disappears or becomes ready, when the available machines
+change, and from time to time while pods wait. Each pod gets the decision in an event, once. A pod that still waits after
+machines were launched for it is planned again a few times without delay (with another offer if one is out of stock), then
+less and less often. So if the scheduler disagrees with the plan, this does not launch machines for ever.
 """
 
 from __future__ import annotations
@@ -21,6 +20,8 @@ from datetime import datetime
 
 from allotment.api.autoscaling import INSTANCE_TYPE, NODE_GROUP, ZONE, NodeClaim
 from allotment.api.core import Pod
+from allotment.api.meta import key_of
+from allotment.api.rights import READ
 from allotment.api.status import AlreadyExists, StatusError
 from allotment.autoscaler.catalogue.node_claims import (
     INITIALIZED,
@@ -30,7 +31,6 @@ from allotment.autoscaler.catalogue.node_claims import (
     state_of,
 )
 from allotment.autoscaler.provision.launch import Launch, LaunchDecision, decide
-from allotment.autoscaler.simulate.forkable_cluster import key_of
 from allotment.autoscaler.simulate.pending_pods import pending, wants_machine
 from allotment.autoscaler.solver.covering import USUAL, SolverEffort
 from allotment.client.client import Client, Collection
@@ -39,22 +39,24 @@ from allotment.client.informers import Informers
 from allotment.client.recorder import EventType, Recorder, Subject
 from allotment.client.transport import Disconnected
 from allotment.client.work_queue import WorkQueue
+from allotment.controllers.autoscaling import followed_cluster
 from allotment.controllers.autoscaling.batch import Batch
 from allotment.controllers.autoscaling.followed_cluster import FollowedCluster
 from allotment.controllers.autoscaling.metrics import AutoscalingMetrics
 from allotment.controllers.autoscaling.patience import Patience
 from allotment.controllers.clock import Now, left, real_time
 from allotment.controllers.controller import Again
+from allotment.controllers.machines import market
 from allotment.controllers.machines.market import Market
 from allotment.controllers.own_writes import OwnWrites
 
 log = logging.getLogger(__name__)
 
 EVERYTHING = "pods"
-"""The one key: all pods are planned for together."""
+"""The only key: all pods are planned together."""
 AGAIN_SECONDS = 60.0
 NEW_SECONDS = 30.0
-"""For so long after a node got ready, copies of it and its slices may be older than the claim's."""
+"""Seconds after a node became ready in which the copies of the node and its slices may be older than the claim's."""
 SOON_SECONDS = 1.0
 _NAMED = 3
 
@@ -63,6 +65,11 @@ class Provisioning:
     """The reconciler. ``place`` is where the server has NodeClaims."""
 
     name = "provisioning"
+    rights = (
+        *followed_cluster.RIGHTS,
+        *market.RIGHTS,
+        f"create,{READ}: karpenter.sh: nodeclaims",
+    )
 
     def __init__(
         self,
@@ -85,9 +92,9 @@ class Provisioning:
         self._claims = Collection(client, place, Typed(NodeClaim))
         self._seen = informers.at(place, NodeClaim)
         self._own: OwnWrites[str] = OwnWrites(self._seen)
-        self._unsure = False  # whether a claim may have been made that nobody said was
+        self._unsure = False  # whether a claim may have been created without a reply
         self._patience = Patience()
-        self._told: dict[str, str] = {}  # what each pod was told last, by uid
+        self._told: dict[str, str] = {}  # the last message to each pod, by uid
         informers.of(Pod).on_change(self._pod_changed)
         self._seen.on_change(self._claim_changed)
         market.on_change.append(self._look)
@@ -126,7 +133,7 @@ class Provisioning:
         await self._launch(decision.launches, now)
         self._tell(decision, {key_of(pod): pod for pod in waiting})
         if self._unsure:
-            return Again(SOON_SECONDS, "a claim was there already")
+            return Again(SOON_SECONDS, "a claim already existed")
         return Again(AGAIN_SECONDS, "pods wait") if waiting else None
 
     async def _see_own_writes(self) -> None:
@@ -155,16 +162,16 @@ class Provisioning:
         return decision
 
     def _may(self, launch: Launch, now: datetime) -> bool:
-        """Whether it is for anybody for whom not too much was launched in vain."""
+        """Whether the machine is for a pod that has not had too many launches without success."""
         return any(self._patience.has(pod.metadata.uid, now.timestamp()) for pod in launch.pods)
 
     async def _launch(self, launches: Sequence[Launch], now: datetime) -> None:
-        """Asks for all of them, as far as the server lets it; raises what it said to one that it did not."""
+        """Creates all claims that the server accepts; raises the server's error for one that it refused."""
         refused: StatusError | None = None
         for each in launches:
             try:
                 made = await self._claims.create(each.claim)
-            except AlreadyExists:  # asked for before, by us or another; or it is just going
+            except AlreadyExists:  # created before, by this process or another; or just being deleted
                 self._unsure = True
                 continue
             except StatusError as exc:
@@ -177,7 +184,7 @@ class Provisioning:
             self._patience.spend((pod.metadata.uid for pod in each.pods), now.timestamp())
             self._numbers.asked_for(each.machine)
             log.info(
-                "%s asked for: %s, for %d pods", each.claim.metadata.name, each.machine.name, len(each.pods)
+                "%s requested: %s, for %d pods", each.claim.metadata.name, each.machine.name, len(each.pods)
             )
         if refused is not None:
             raise refused
@@ -201,11 +208,11 @@ class Provisioning:
             )
 
     def _refused(self) -> str:
-        """What could not be launched a short while ago."""
+        """What could not be launched recently."""
         failed = [each for each in self._seen.all() if state_of(each) is ClaimProgress.FAILED]
         told = {words for each in failed if (words := _failure(each))}
         more = f" and {len(told) - _NAMED} more" if len(told) > _NAMED else ""
-        return f"; could not be had: {', '.join(sorted(told)[:_NAMED])}{more}" if told else ""
+        return f"; could not be launched: {', '.join(sorted(told)[:_NAMED])}{more}" if told else ""
 
 
 def _is_new(claim: NodeClaim, now: datetime) -> bool:

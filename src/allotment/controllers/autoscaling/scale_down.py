@@ -1,13 +1,14 @@
-"""Lets machines go that nobody needs, or in whose place cheaper ones do.
+"""Removes machines that nobody needs, and machines that cheaper ones can replace.
 
-What can go is found by ``autoscaler.consolidate.consolidation``, once nothing has come or gone on a node for as long as its pool says. It is
-looked for when something changed, but so that looking takes a small part of the time, and never while machines are on their way: what is
-found then may be wrong in a moment. What was found has to be found a second time, a little later, before it is done.
+``autoscaler.consolidate.consolidation`` finds what can be removed, once no pod has come to a node or left it for as long as
+its pool says. The search runs after changes, but takes only a small part of the time. It never runs while machines are on
+their way, because its result might soon be wrong. A result must be found a second time, a little later, before it is carried
+out.
 
-Without replacements, the claims are deleted; who carries that out empties the nodes first, within disruption budgets. With replacements these are
-launched first, marked with the names of the claims that they replace. That mark is all there is to remember: when all of a set are
-ready, the others may go, if that is still true; when one of them fails, nothing goes, and what is too much will be found like anything else.
-One such exchange happens at a time.
+Without replacements, the claims are deleted; the machine controller then empties the nodes first, within disruption budgets.
+With replacements, these are launched first, marked with the names of the claims that they replace. This mark is the only
+record. When all replacements of a set are ready, the old machines are removed, if the result still holds. When one of them
+fails, nothing is removed, and a later search finds the superfluous machines. Only one such exchange happens at a time.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ from msgspec.structs import replace
 from allotment.api.autoscaling import KARPENTER_VERSION, NODE_POOL, NodeClaim
 from allotment.api.core import Pod
 from allotment.api.cron import seconds
+from allotment.api.rights import READ
 from allotment.api.status import Conflict, NotFound
+from allotment.api.timestamps import moment
 from allotment.autoscaler.catalogue.node_claims import (
     INITIALIZED,
     ClaimProgress,
@@ -46,10 +49,12 @@ from allotment.client.form import ResourcePath, Typed
 from allotment.client.informers import Informers
 from allotment.client.recorder import EventType, Recorder, Subject
 from allotment.client.work_queue import WorkQueue
+from allotment.controllers.autoscaling import followed_cluster
 from allotment.controllers.autoscaling.followed_cluster import FollowedCluster
 from allotment.controllers.autoscaling.metrics import AutoscalingMetrics
-from allotment.controllers.clock import Now, moment, real_time
+from allotment.controllers.clock import Now, real_time
 from allotment.controllers.controller import Again
+from allotment.controllers.machines import market
 from allotment.controllers.machines.market import Market
 from allotment.controllers.own_writes import OwnWrites
 from allotment.controllers.pod_state import finished
@@ -57,26 +62,31 @@ from allotment.controllers.pod_state import finished
 log = logging.getLogger(__name__)
 
 EVERYTHING = "nodes"
-"""The one key: all nodes are looked at together."""
+"""The only key: all nodes are considered together."""
 REPLACES = "allotment.dev/replaces"
-"""Annotation of a claim: the names of those that go when it is ready, with commas."""
+"""Annotation of a claim: the names of the claims that are deleted when it is ready, separated by commas."""
 AGAIN_SECONDS = 60.0
 SETTLE_SECONDS = 2.0
-"""After which what was found must be found again."""
+"""Seconds after which a result must be found again."""
 REST_PER_LOOK = 10.0
-"""Times as long as a look took nothing is looked at after it."""
+"""After a search, the next one starts no sooner than this many times its duration."""
 KEPT_SECONDS = 30.0
-"""For so long after others have gone in whose place it came, a node is waiting for their pods."""
+"""For so many seconds after the replaced machines are gone, a node is expected to receive their pods."""
 DISCOURAGED_SECONDS = 300.0
-"""After an exchange that failed, none is begun for so long."""
+"""After a failed exchange, none is begun for so many seconds."""
 LEAST_PAUSE_SECONDS = 1.0
-"""But at least for so long."""
+"""The minimum of that pause."""
 
 
 class ScaleDown:
     """The reconciler. ``place`` is where the server has NodeClaims."""
 
     name = "scale-down"
+    rights = (
+        *followed_cluster.RIGHTS,
+        *market.RIGHTS,
+        f"create,delete,patch,{READ}: karpenter.sh: nodeclaims",
+    )
 
     def __init__(
         self,
@@ -105,12 +115,14 @@ class ScaleDown:
         self._claims = Collection(client, place, Typed(NodeClaim))
         self._seen = informers.at(place, NodeClaim)
         self._own: OwnWrites[str] = OwnWrites(self._seen)
-        # when a pod last came to a node or went, as far as it was seen here
+        # when this process last saw a pod come to a node or leave it
         self._touched: dict[str, float] = {}
-        self._kept: dict[str, float] = {}  # nodes that wait for pods of others that went, and until when
-        # what is to be found again, and since when it was
+        self._kept: dict[
+            str, float
+        ] = {}  # nodes that are expected to receive pods of removed nodes, and until when
+        # the result to confirm, and when it was first found
         self._found: tuple[tuple[str, ...], float] | None = None
-        self._rest = 0.0  # no look before this time
+        self._rest = 0.0  # no search before this time
         self._discouraged = 0.0  # no exchange before this time
         informers.of(Pod).on_change(self._pod_changed)
         self._seen.on_change(self._claim_changed)
@@ -140,12 +152,12 @@ class ScaleDown:
         now, claims = self._now(), self._seen.all()
         wait = self._rest - now.timestamp()
         if wait > 0:
-            return Again(wait, "it was looked at a moment ago")
+            return Again(wait, "the last search was a moment ago")
         if not any(state_of(each) is ClaimProgress.INITIALIZED for each in claims):
             return None
         if any(state_of(each).is_coming for each in claims):
             self._found = None
-            return None  # its change brings us back
+            return None  # its change triggers the next call
         exchange = [each for each in claims if self._unfinished(each)]
         if exchange:
             return await self._finish(exchange, now)
@@ -162,10 +174,12 @@ class ScaleDown:
         found = self._consolidate(candidates, now)
         if not found.gone:
             self._found = None
-            return Again(self._next(claims, candidates, now), "nodes may be left alone for long enough then")
+            return Again(
+                self._next(claims, candidates, now), "nodes may have been quiet for long enough then"
+            )
         wait = self._confirmed(found, now)
         if wait > 0:
-            return Again(wait, "it is looked at once more")
+            return Again(wait, "the result must be confirmed")
         self._found = None
         going = [each for each in claims if node_name(each) in {gone.node for gone in found.gone}]
         if found.machines:
@@ -189,7 +203,7 @@ class ScaleDown:
         return found
 
     def _confirmed(self, found: Consolidation, now: datetime) -> float:
-        """In how many seconds it counts, if it is found again then; 0 if it has been."""
+        """In how many seconds the result counts if it is found again then; 0 if it is confirmed."""
         what = (
             *sorted(each.node for each in found.gone),
             *sorted(each.machine.name for each in found.machines),
@@ -199,18 +213,18 @@ class ScaleDown:
         return self._found[1] + self._settle - now.timestamp()
 
     def _since(self, claim: NodeClaim) -> float:
-        """When a pod last came or went; at the earliest when the node got ready."""
+        """When a pod last came to the node or left it; at the earliest when the node became ready."""
         ready = condition(claim, INITIALIZED)
         stamps = (ready.last_transition_time if ready is not None else None, claim.status.last_pod_event_time)
         times = [found.timestamp() for each in stamps if (found := moment(each)) is not None]
         return max([self._touched.get(node_name(claim), 0.0), *times])
 
     def _waits_for_pods(self, claim: NodeClaim, now: datetime) -> bool:
-        """Whether it came in the place of others that are just being emptied, or were a moment ago."""
+        """Whether the node replaces others that are being emptied, or were until a moment ago."""
         return bool(self._replaced(claim)) or self._kept.get(node_name(claim), 0.0) > now.timestamp()
 
     def _next(self, claims: Sequence[NodeClaim], since: Mapping[str, float], now: datetime) -> float:
-        """In how many seconds some node will have been left alone for as long as its pool says."""
+        """In how many seconds some node will have been quiet for as long as its pool says."""
         pools = {each.source: each.pool for each in self._market.machines if each.pool is not None}
         wait = AGAIN_SECONDS
         for claim in claims:
@@ -225,7 +239,7 @@ class ScaleDown:
     # --- exchanges ---
 
     def _unfinished(self, claim: NodeClaim) -> bool:
-        """Whether a claim replaces others that are still there."""
+        """Whether a claim replaces others that still exist."""
         return any(state_of(each) is ClaimProgress.INITIALIZED for each in self._replaced(claim))
 
     def _replaced(self, claim: NodeClaim) -> list[NodeClaim]:
@@ -244,11 +258,11 @@ class ScaleDown:
             made = await self._claims.create(replace(launch.claim, metadata=marked))
             self._own.wrote(EVERYTHING, made.metadata.resource_version or 0)
             self._numbers.asked_for(each.machine)
-        words = f"cheaper machines are launched in its place: {_counted(len(going), len(found.machines))}, {found.saved} an hour saved"
+        words = f"cheaper machines are launched in its place: {_counted(len(going), len(found.machines))}, saving {found.saved} an hour"
         self._tell(going, "Replacing", words)
 
     async def _finish(self, exchange: Sequence[NodeClaim], now: datetime) -> Again | None:
-        """The replacements are ready, or will never be."""
+        """Completes an exchange whose replacements are ready or will never be."""
         going = {old.metadata.name: old for each in exchange for old in self._replaced(each)}
         candidates = {
             node_name(each): 0.0 for each in going.values() if state_of(each) is ClaimProgress.INITIALIZED
@@ -260,11 +274,11 @@ class ScaleDown:
             self._tell(
                 list(going.values()),
                 "ReplacingFailed",
-                "it stays: its replacements failed, or do not do any more",
+                "it stays: its replacements failed, or are no longer sufficient",
             )
             for each in exchange:
                 await self._claims.change(each, {"metadata": {"annotations": {REPLACES: None}}})
-            return Again(self._pause, "replacements may be too much now")
+            return Again(self._pause, "replacements may be superfluous now")
         await self._let_go(
             [each for each in going.values() if node_name(each) in candidates], found, now, exchange
         )
@@ -277,12 +291,14 @@ class ScaleDown:
         now: datetime,
         instead: Sequence[NodeClaim] = (),
     ) -> None:
-        """Deletes claims as they were seen, and tells what that saves."""
+        """Deletes claims in the state in which they were seen, and reports the savings."""
         for each in instead:
             self._kept[node_name(each)] = now.timestamp() + KEPT_SECONDS
         gone = []
         for each in going:
-            with suppress(NotFound, Conflict):  # it has changed: whether it may go is for the next look
+            with suppress(
+                NotFound, Conflict
+            ):  # it has changed: the next search decides whether it may be removed
                 await self._claims.remove(each)
                 gone.append(each)
         prices = {each.node: each.price or NOTHING for each in found.gone}
@@ -290,8 +306,8 @@ class ScaleDown:
         bought = [machine_of(each, self._market.machines) for each in instead]
         saved -= sum((each.price for each in bought if each is not None), NOTHING)
         pods = f"{len(found.moved)} {'pod moves' if len(found.moved) == 1 else 'pods move'}"
-        words = f"{_counted(len(gone), len(instead))}, {pods}, {saved} an hour saved"
-        self._tell(gone, "Consolidated", f"it goes, as it is not needed: {words}")
+        words = f"{_counted(len(gone), len(instead))}, {pods}, saving {saved} an hour"
+        self._tell(gone, "Consolidated", f"removed, because it is not needed: {words}")
         self._numbers.consolidated(len(gone), saved)
         log.info("consolidated: %s", words)
 
@@ -308,7 +324,7 @@ def _counted(going: int, instead: int) -> str:
 
 
 def _presence(pod: Pod | None) -> tuple[str, bool]:
-    """The node that a pod is on, and whether it is leaving."""
+    """The node of a pod, and whether the pod is leaving."""
     if pod is None or not pod.spec.node_name or finished(pod):
         return "", False
     return pod.spec.node_name, pod.metadata.deletion_timestamp is not None

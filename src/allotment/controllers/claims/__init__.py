@@ -1,1 +1,1 @@
-"""The life of a claim: made from a template, reserved, released, deallocated."""
+"""The life of a claim: created from a template, reserved, released, deallocated."""

@@ -1,24 +1,24 @@
-"""Gives back what nobody uses any more: reservations, allocations, claims of pods that are done, finalizers.
+"""Releases what is no longer used: reservations, allocations, claims of finished pods, finalizers.
 
-For each claim the state it is in says the one next step (:func:`next_step`, pure), the shell takes it and looks again:
+The state of a claim determines its next step (:func:`next_step`, pure). The shell takes the step and looks again:
 
-1. A claim that is being deleted and that nobody uses loses our *finalizers*. Its allocation and reservations vanish with it,
+1. A claim that is being deleted and has no users loses our *finalizers*. Its allocation and reservations vanish with it,
    which saves the write that would clear them, unless another finalizer holds the claim: then the allocation goes first.
-2. A claim that was made *for a pod* is deleted when that pod is done and nobody else uses it. Once the pod itself is gone,
-   the garbage collector does it.
-3. *Reservations* of pods that are done, gone or replaced are removed, and of pod groups that are gone. With the last one goes
-   the *allocation*, in the same write. That is also how a claim that was used differs from one that was allocated ahead of
-   any use, without anything being remembered: only who removes the last reservation deallocates, and a crash leaves either
-   both or neither. Semantic claims with allocationMode Immediate keep their allocation. What drivers said about the devices is dropped by the
-   server with the allocation.
+2. A claim that was created *for a pod* is deleted when that pod has finished and nothing else uses it. Once the pod itself is
+   gone, the garbage collector does it.
+3. *Reservations* are removed if their pods have finished, are gone or were replaced, or if their pod groups are gone. With
+   the last reservation goes the *allocation*, in the same write. That is also how a claim that was used differs from one that
+   was allocated ahead of any use, without any record: only the writer who removes the last reservation deallocates, and a
+   crash leaves either both or neither. Semantic claims with allocationMode Immediate keep their allocation. The server drops
+   the drivers' reports about the devices together with the allocation.
 
-**Old copies.** Every write names the uid and version of the claim that was looked at, so nothing is released that someone
-reserved meanwhile. That a pod is done never becomes untrue, so an old copy of the pod will do. That a pod is *absent*, or
-that another one has its name, may only mean that the copy is behind: such a pod is asked for at the server, unless its
-deletion was seen.
+**Old copies.** Every write names the uid and version of the claim on which it is based, so nothing is released that was
+reserved meanwhile. A finished pod stays finished, so an old copy of it is sufficient. If a pod is *absent*, or another one
+has its name, the copy may only be behind: the server is asked, unless the deletion was observed.
 
-A group's reservation is upstream's rule: kept while the group exists. Besides, where nothing protects a group from deletion
-while its pods run (upstream's controller-manager does), the reservation lasts until its pods are done.
+A group's reservation follows upstream's rule: it is kept while the group exists. In addition, the reservation lasts until the
+group's pods have finished, because a group may be deleted while they run (where upstream's controller-manager does not
+prevent it).
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from allotment.api.batch import SCHEDULING
 from allotment.api.claim_marks import FINALIZERS
 from allotment.api.core import Pod
 from allotment.api.resource import ResourceClaim, ResourceClaimConsumerReference
+from allotment.api.rights import READ
 from allotment.api.status import NotFound
 from allotment.client.client import Client, PatchType
 from allotment.client.form import Obj
@@ -45,9 +46,9 @@ Key = tuple[str, str]
 """Namespace and name of a claim."""
 
 MAX_REMEMBERED = 20_000
-"""Deleted pods and groups whose uids are kept; for others the server is asked."""
+"""How many uids of deleted pods and groups are kept; for others, the server is asked."""
 _MOST_STEPS = 4
-"""More than any claim needs: a server that answers without doing what was asked is not asked for ever."""
+"""More steps than any claim needs, so that a server that accepts requests without effect is not asked for ever."""
 
 
 # --- the next step, from the state of a claim ---
@@ -55,7 +56,7 @@ _MOST_STEPS = 4
 
 @dataclass(frozen=True, slots=True)
 class ReleaseClaim:
-    """Remove the reservations of these uids and, if it says so, the allocation."""
+    """Remove the reservations of these uids and, if ``deallocate`` is set, the allocation."""
 
     uids: tuple[str, ...]
     deallocate: bool
@@ -63,12 +64,12 @@ class ReleaseClaim:
 
 @dataclass(frozen=True, slots=True)
 class DropClaim:
-    """Delete the claim: the pod it was made for is done."""
+    """Delete the claim: the pod for which it was created has finished."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unprotect:
-    """Leave the claim only the finalizers of others, none of them ours."""
+    """Remove our finalizers from the claim, and leave those of others."""
 
     finalizers: tuple[str, ...]
 
@@ -77,7 +78,7 @@ Step = ReleaseClaim | DropClaim | Unprotect
 
 
 def next_step(claim: ResourceClaim, gone: Collection[str], *, owner_done: bool) -> Step | None:
-    """What to do for a claim when the users with these uids are gone; None: nothing."""
+    """The next step for a claim when the users with these uids are gone; None: nothing."""
     reserved = [consumer.uid for consumer in claim.status.reserved_for]
     ended = tuple(uid for uid in reserved if uid in gone)
     used = len(ended) < len(reserved)
@@ -100,7 +101,7 @@ def next_step(claim: ResourceClaim, gone: Collection[str], *, owner_done: bool) 
 
 
 class UserState(Enum):
-    """What the copies say about a user of a claim."""
+    """What the copies show about a user of a claim."""
 
     HERE = "here"
     GONE = "gone"
@@ -108,9 +109,16 @@ class UserState(Enum):
 
 
 class ClaimRelease:
-    """See the top of this file. ``groups`` says whether the server has pod groups."""
+    """The reconciler; its keys are claims. ``groups`` says whether the server has pod groups."""
 
     name = "claim-release"
+    rights = (
+        f"{READ}: core: pods",
+        f"{READ}: resource.k8s.io: resourceclaims",
+        f"{READ}: scheduling.k8s.io: podgroups",
+        "delete,patch: resource.k8s.io: resourceclaims",
+        "patch: resource.k8s.io: resourceclaims/binding,resourceclaims/status",
+    )
 
     def __init__(self, client: Client, informers: Informers, *, groups: bool = True) -> None:
         self.queue: WorkQueue[Key] = WorkQueue()
@@ -141,7 +149,7 @@ class ClaimRelease:
         elif old is not None and old is not new and claims.is_done(old):
             return
         self._look_at_claims_of(pod.metadata.uid)
-        if claims.group_of(pod):  # its claims may wait for the last pod of a group that is gone
+        if claims.group_of(pod):  # its claims may wait for the last pod of a deleted group
             self._look_at((pod.metadata.namespace, name) for name in claims.names_used(pod))
 
     def _group_changed(self, old: Obj | None, new: Obj | None) -> None:
@@ -177,7 +185,7 @@ class ClaimRelease:
     # --- one claim ---
 
     async def reconcile(self, key: Key) -> Again | None:
-        await self._pods.synced()  # before its first list a copy has nobody
+        await self._pods.synced()  # before its first list, a copy is empty
         namespace, name = key
         claim = self._seen.get(name, namespace)
         for _ in range(_MOST_STEPS):
@@ -188,7 +196,7 @@ class ClaimRelease:
         return None
 
     async def _take(self, step: Step, claim: ResourceClaim) -> ResourceClaim | None:
-        """The claim after the step; None where its next change will bring it back."""
+        """The claim after the step; None if its next change will bring it back."""
         match step:
             case ReleaseClaim(uids, deallocate):
                 status: Obj = {"reservedFor": [{"$patch": "delete", "uid": user} for user in uids]}
@@ -204,7 +212,7 @@ class ClaimRelease:
         return None
 
     async def _ended(self, claim: ResourceClaim) -> set[str]:
-        """The uids of users that need the claim no longer. This is where the server is asked."""
+        """The uids of users that no longer need the claim. This is where the server is asked."""
         ended = set()
         for consumer in claim.status.reserved_for:
             standing = self._standing(consumer, claim)
@@ -226,7 +234,7 @@ class ClaimRelease:
             if group is not None and group["metadata"]["uid"] == consumer.uid:
                 return UserState.HERE
             return UserState.GONE if consumer.uid in self._gone else UserState.UNKNOWN
-        return UserState.HERE  # of a kind that we know nothing of: never ours to remove
+        return UserState.HERE  # of an unknown kind: never ours to remove
 
     async def _is_there(self, consumer: ResourceClaimConsumerReference, namespace: str) -> bool:
         live = self._live_pods if claims.for_pod(consumer) else self._live_groups
@@ -237,7 +245,7 @@ class ClaimRelease:
         return bool(found["metadata"]["uid"] == consumer.uid)
 
     def _used_by_members(self, consumer: ResourceClaimConsumerReference, claim: ResourceClaim) -> bool:
-        """Whether pods of a group that is gone still use the group's claim."""
+        """Whether pods of a deleted group still use the group's claim."""
         if not claims.for_group(consumer):
             return False
         members = self._pods.by(MEMBERS, (claim.metadata.namespace, consumer.name))
@@ -246,7 +254,8 @@ class ClaimRelease:
         )
 
     def _owner_done(self, claim: ResourceClaim) -> bool:
-        """Whether the claim was made for a pod that is done. One that is not in the copy is the garbage collector's."""
+        """Whether the claim was created for a pod that has finished. If that pod is not in the copy, the garbage collector is
+        responsible."""
         owner = controller_of(claim)
         if owner is None or not claims.is_pod(owner):
             return False

@@ -1,16 +1,16 @@
-"""What controllers know about claims and their users. Nothing here reads or writes the server.
+"""Facts about claims and their users. Nothing here calls the server.
 
-Two reconcilers look after the life of a claim, and each stands on its own:
+Two independent reconcilers manage the life of a claim:
 
-* ``template_claims``: claims are made from templates for pods and pod groups;
-* ``claim_release``: reservations end with their users, and with the last of them the allocation; claims that were made for a
-  pod go with it; finalizers come off claims that are deleted and unused.
+* ``template_claims`` creates claims from templates for pods and pod groups;
+* ``claim_release`` ends reservations with their users, and the allocation with the last of them; it deletes claims together
+  with the pod for which they were created, and removes finalizers from claims that are deleted and unused.
 
-**Finalizers.** A claim must not vanish while a pod that was promised its devices may start. The scheduler's rule is
-therefore: finalizer first, then allocation. Claims that we make from templates have the finalizer from birth, which saves
-the scheduler one write of three for each; and it stays on when a claim is deallocated, since the next user would only put
-it on again. It costs nothing: whether or not such a claim was ever allocated, ``claim_release`` takes the finalizer off as soon
-as the claim is being deleted and nobody uses it.
+**Finalizers.** A claim must not vanish while a pod that was promised its devices may start. So the scheduler adds the
+finalizer before it allocates. Claims from templates have the finalizer from the start, which saves the scheduler one write of
+three for each. The finalizer stays when a claim is deallocated, because the next user would only add it again. That costs
+nothing: whether or not such a claim was ever allocated, ``claim_release`` removes the finalizer as soon as the claim is being
+deleted and has no users.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ GROUPS = SCHEDULING.partition("/")[0]
 """The API group of pod groups."""
 
 CONSUMER = "consumer"
-"""Index of claims: the uids of those they are reserved for."""
+"""Index of claims: the uids for which they are reserved."""
 MEMBERS = "members with claims"
-"""Index of pods: by namespace and name of their group, for those that use claims."""
+"""Index of pods that use claims: namespace and name of their group."""
 
-_LONGEST_NAME = 63  # as upstream keeps it, though a claim's name might be longer
+_LONGEST_NAME = 63  # upstream's limit, although a claim's name might be longer
 _DIGITS = 10
 
 
 def claim_name(owner: str, entry: str, uid: str) -> str:
-    """The one name that the claim for this entry of this owner can have.
+    """The only name that the claim for this entry of this owner can have.
 
-    It is made from the owner's uid, so that whoever makes the claim a second time (after a crash, a lost reply, from an old
-    copy) is told that it exists, and an owner that is replaced by another of its name has other claims.
+    The name is derived from the owner's uid. If the claim is created a second time (after a crash, a lost reply, or from an
+    old copy), the server answers that it exists; and an owner that replaces another of its name gets other claims.
     """
     digits = hashlib.sha256(f"{uid}/{entry}".encode()).hexdigest()[:_DIGITS]
     room, length = _LONGEST_NAME - _DIGITS - 2, len(owner) + len(entry)
-    if length > room:  # of both as much as they are long
+    if length > room:  # shortens both in proportion
         owner, entry = owner[: room * len(owner) // length], entry[: room * len(entry) // length]
     parts = (owner.strip("-."), entry.strip("-."), digits)
     return "-".join(part for part in parts if part)
@@ -61,7 +61,7 @@ def finalizer_for(spec: dict[str, Any]) -> str:
 
 
 def stays_allocated(claim: ResourceClaim) -> bool:
-    """Whether the claim keeps its devices when nobody uses it: allocationMode Immediate of a semantic claim."""
+    """Whether the claim keeps its devices without users: allocationMode Immediate of a semantic claim."""
     return any(
         config.opaque is not None
         and config.opaque.driver == CARRIER
@@ -76,7 +76,7 @@ def is_pod(owner: OwnerReference) -> bool:
 
 
 def is_group(owner: OwnerReference) -> bool:
-    """In any version: the group of the API is what counts."""
+    """Whether the kind is a pod group, in any version: only the API group counts."""
     return owner.kind == "PodGroup" and owner.api_version.startswith(f"{GROUPS}/")
 
 
@@ -98,7 +98,7 @@ def consumers(claim: ResourceClaim) -> list[str]:
 
 
 def is_reserved(claim: ResourceClaim, pod: Pod) -> bool:
-    """Whether a pod may use a claim: it, or its group, is among those that the claim is reserved for."""
+    """Whether a pod may use a claim: the pod, or its group, is among those for which the claim is reserved."""
     group = group_of(pod)  # by name: a pod does not know its group's uid
     return any(
         user.uid == pod.metadata.uid or (for_group(user) and user.name == group)
@@ -107,10 +107,9 @@ def is_reserved(claim: ResourceClaim, pod: Pod) -> bool:
 
 
 def entries_of(pod: Pod) -> Iterator[tuple[str, str | None]]:
-    """Each claim that the pod uses: the entry of its spec, and the claim's name if it has one by now.
+    """Each claim that the pod uses: the entry of its spec and, if it is known, the claim's name.
 
-    An entry that was found to need no claim has neither and is left out. The claim that stands for extended resources has
-    no entry.
+    An entry that turned out to need no claim has no name and is left out. The claim for extended resources has no entry.
     """
     made = {status.name: status.resource_claim_name for status in pod.status.resource_claim_statuses}
     for entry in pod.spec.resource_claims:
@@ -123,12 +122,12 @@ def entries_of(pod: Pod) -> Iterator[tuple[str, str | None]]:
 
 
 def names_used(pod: Pod) -> list[str]:
-    """The names of all claims that the pod uses, as far as they are known."""
+    """The known names of the claims that the pod uses."""
     return [name for _, name in entries_of(pod) if name]
 
 
 def group_of(pod: Pod) -> str:
-    """The name of the pod group that the pod belongs to, if any."""
+    """The name of the pod group to which the pod belongs, if any."""
     return (pod.spec.scheduling_group.pod_group_name or "") if pod.spec.scheduling_group else ""
 
 

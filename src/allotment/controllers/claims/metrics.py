@@ -1,7 +1,7 @@
-"""Numbers about claims, under upstream's names where it has them; the others begin with ``allotment_``.
+"""Metrics of claims, with upstream's names where upstream has them; the other names begin with ``allotment_``.
 
-What can be counted from the copies of informers is counted when somebody asks. ``is_served`` tells whether a kind, given by
-API group and name, exists at the server: a driver whose parameter kinds do not is not installed completely.
+What the informers' copies contain is counted when Prometheus asks. ``is_served`` says whether the server has a kind, given by
+API group and name; if the parameter kinds of a driver are missing, the driver is not completely installed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Kind = tuple[str, str]
 
 
 class ClaimCreations:
-    """Attempts to make claims."""
+    """Attempts to create claims."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._creates = Counter(
@@ -48,7 +48,7 @@ class ClaimCreations:
 
 
 class ClaimNumbers(Collector):
-    """How many claims there are, by what they are and how far they have come."""
+    """How many claims there are, by kind of claim and by progress."""
 
     def __init__(self, informers: Informers, registry: CollectorRegistry) -> None:
         self._claims = informers.of(ResourceClaim)
@@ -73,12 +73,12 @@ class ClaimNumbers(Collector):
         )
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing: the families are known without counting, and registering must not wait for a first list."""
+        """Returns nothing: the families are known without counting, and registering must not wait for a first list."""
         return ()
 
 
 class SemanticNumbers(Collector):
-    """What KEP-4381 asks to be counted of classes, parameters and claims with semantic parameters."""
+    """The metrics that KEP-4381 requires for classes, parameters and claims with semantic parameters."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class SemanticNumbers(Collector):
         )
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing, as above."""
+        """Returns nothing, as above."""
         return ()
 
 

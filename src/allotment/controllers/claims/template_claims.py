@@ -1,22 +1,22 @@
-"""Makes the claims that pods and pod groups ask for by template, and tells their owners the names.
+"""Creates the claims that pods and pod groups request by template, and writes their names into the owners' statuses.
 
-A pod costs as many writes as it has such entries, and one more for its status; nothing is read from the server. A pod that
-needs nothing is recognised when its change arrives, and never queued.
+A pod costs one write for each such entry, and one for its status; nothing is read from the server. A pod that needs nothing
+is recognised when its change arrives, and never queued.
 
-**Once and no more.** The name of a claim follows from its owner and entry (:func:`claims.claim_name`). Making it a second time is
-therefore refused by the server, whatever was lost or forgotten in between, and the answer is as good as success if the
-claim that is there is the owner's. A claim with another name that the owner controls, made by another controller for the
-same entry, is taken as it is.
+**Exactly once.** The name of a claim is derived from its owner and entry (:func:`claims.claim_name`). So the server refuses
+to create it a second time, whatever was lost or forgotten in between, and this answer counts as success if the existing claim
+is the owner's. If the owner controls a claim with another name, which another controller created for the same entry, that
+claim is accepted.
 
-**Nothing is overwritten.** The status is changed by a strategic patch, which merges entries by their names, for this very
-uid. A claim that disappears while its owner still needs it is made again.
+**Nothing is overwritten.** The status is changed by a strategic patch for this very uid, which merges entries by name. If a
+claim disappears while its owner still needs it, it is created again.
 
-**Groups.** An entry of a pod that equals an entry of its pod group (name and template) means the group's claim: it is made once, for
-the group, and its name is copied into the status of each member.
+**Groups.** If an entry of a pod equals an entry of its pod group (name and template), it stands for the group's claim. That
+claim is created once, for the group, and its name is copied into the status of each member.
 
-**Old copies.** A pod may be known before its template: the template is asked for at the server before the pod is told that it
-is missing. What was written here for an owner must have arrived in the copies before the owner is looked at again
-(``own_writes``), or its claims would be made once more, in vain.
+**Old copies.** A pod may be known before its template, so the server is asked for the template before the pod gets an event
+that it is missing. The copies must contain this controller's own writes for an owner before it looks at that owner again
+(``own_writes``); otherwise it would try in vain to create its claims again.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from allotment.api.batch import SCHEDULING
 from allotment.api.claim_marks import POD_CLAIM_NAME
 from allotment.api.core import Pod
 from allotment.api.resource import API_VERSION, ResourceClaim
+from allotment.api.rights import READ
 from allotment.api.status import AlreadyExists, Conflict, NotFound, StatusError
 from allotment.client.client import Client, PatchType
 from allotment.client.form import Obj
@@ -64,10 +65,10 @@ class OwnerKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TemplateOwner:
-    """A pod or a pod group, as far as it matters here.
+    """A pod or a pod group, with the facts that matter here.
 
-    ``wanted`` are the templates by entry; ``shared`` the names of the group's claims by entry, as far as they are known;
-    ``recorded`` is what its status says: an entry without a name needs no claim.
+    ``wanted`` has the templates by entry; ``shared`` has the known names of the group's claims by entry; ``recorded`` is the
+    content of its status: an entry without a name needs no claim.
     """
 
     key: OwnerKey
@@ -85,13 +86,24 @@ class TemplateOwner:
 
 
 class _Taken(Exception):
-    """Another claim has the name; the message tells the owner."""
+    """Another claim has the name; the message is for the owner."""
 
 
 class TemplateClaims:
-    """See the top of this file. ``groups`` says whether the server has pod groups."""
+    """The reconciler; its keys are pods and pod groups. ``groups`` says whether the server has pod groups."""
 
     name = "template-claims"
+    rights = (
+        f"{READ}: core: pods",
+        f"{READ}: resource.k8s.io: resourceclaims,resourceclaimtemplates",
+        f"{READ}: scheduling.k8s.io: podgroups",
+        "create: resource.k8s.io: resourceclaims",
+        "patch: core: pods/status",
+        "patch: scheduling.k8s.io: podgroups/status",
+        # to own claims so that they go with their owner, where the cluster asks for this right
+        "update: core: pods/finalizers",
+        "update: scheduling.k8s.io: podgroups/finalizers",
+    )
 
     def __init__(
         self,
@@ -138,7 +150,7 @@ class TemplateClaims:
         if new is None or not new.spec.resource_claims:
             return
         if old is not None and old is not new and _same_claims(old, new):
-            return  # what it lacks comes with a template, a group, a claim or a retry: each brings the pod back
+            return  # a template, a group, a claim or a retry supplies what it lacks; each brings the pod back
         owner = self._pod(new)
         if owner is not None and self._lacks(owner, first=old is None):
             self.queue.add(owner.key)
@@ -149,7 +161,7 @@ class TemplateClaims:
             return
         if owner is not None and self._lacks(owner, first=old is None):
             self.queue.add(owner.key)
-        # Members wait for their group also where it has no claims itself.
+        # Members wait for their group even if the group has no claims itself.
         for pod in self._pods.by(MEMBERS, (new["metadata"]["namespace"], new["metadata"]["name"])):
             self._pod_changed(None if old is None else pod, pod)
 
@@ -170,8 +182,8 @@ class TemplateClaims:
             self.queue.add(OwnerKey(owner.kind, old.metadata.namespace, owner.name))
 
     def _lacks(self, owner: TemplateOwner, *, first: bool) -> bool:
-        """Whether something can be done for an owner now. Of a template that is missing it is told at first sight, and not
-        at each change that others make to it afterwards."""
+        """Whether something can be done for an owner now. A missing template is reported when the owner is first seen, and
+        not at each later change that others make to it."""
         if any(owner.recorded.get(entry) != name for entry, name in owner.shared.items()):
             return True
         return any(
@@ -181,11 +193,11 @@ class TemplateClaims:
         )
 
     def _has(self, owner: TemplateOwner, entry: str) -> bool:
-        """Whether the status names a claim for an entry, and that claim is there and the owner's."""
+        """Whether the status names a claim for an entry, and that claim exists and is the owner's."""
         if entry not in owner.recorded:
             return False
         name = owner.recorded[entry]
-        if name is None:  # somebody found that none is needed
+        if name is None:  # another controller found that none is needed
             return True
         claim = self._seen.get(name, owner.key.namespace)
         return claim is not None and controller_uid(claim) == [owner.uid]
@@ -223,7 +235,7 @@ class TemplateClaims:
         return None if group is None else _group(group)
 
     async def _make(self, owner: TemplateOwner, entry: str, template: str) -> str | None:
-        """The name of the claim for an entry, which now exists; None if the template does not."""
+        """The name of the claim for an entry, which now exists; None if the template does not exist."""
         for claim in self._seen.by(CONTROLLED, owner.uid):
             if claim.metadata.annotations.get(POD_CLAIM_NAME) == entry:
                 return claim.metadata.name
@@ -231,7 +243,8 @@ class TemplateClaims:
         if found is None:
             place = f"{owner.key.namespace}/{template}"
             self._tell(
-                owner, f"the claim {entry!r} is made as soon as there is a ResourceClaimTemplate {place}"
+                owner,
+                f"the claim {entry!r} will be created as soon as the ResourceClaimTemplate {place} exists",
             )
             return None
         claim_manifest = manifest(owner, entry, found)
@@ -259,21 +272,23 @@ class TemplateClaims:
             raise
         except StatusError as exc:
             self._count(False, claim)
-            if not isinstance(exc, Conflict) and exc.code < 500:  # the author can do something about it
-                self._tell(owner, f"the claim {entry!r} cannot be made: {exc}")
+            if (
+                not isinstance(exc, Conflict) and exc.code < 500
+            ):  # the author of the template can correct this
+                self._tell(owner, f"the claim {entry!r} cannot be created: {exc}")
             raise
         self._count(True, claim)
         return made
 
     async def _existing(self, owner: TemplateOwner, name: str) -> Obj:
-        """The claim that has our name, if it is the owner's."""
+        """The claim that has the derived name, if it is the owner's."""
         found = await self._claims.get(name, owner.key.namespace)
         theirs = plain_controller_of(found)
         if theirs is not None and theirs["uid"] == owner.uid:
             return found
         raise _Taken(
-            f"there is a ResourceClaim {owner.key.namespace}/{name} that was not made for this {owner.key.kind}; "
-            "delete it, and one will be made"
+            f"there is a ResourceClaim {owner.key.namespace}/{name} that was not created for this {owner.key.kind}; "
+            "delete it, and a new one will be created"
         )
 
     async def _record(self, owner: TemplateOwner, names: Mapping[str, str]) -> None:
@@ -304,7 +319,7 @@ class TemplateClaims:
     # --- owners ---
 
     def _pod(self, pod: Pod) -> TemplateOwner | None:
-        """None for pods that need no claims from templates (any more), and for members of a group that is not known yet."""
+        """None for pods that need no claims from templates (any more), and for members of an unknown group."""
         meta = pod.metadata
         if meta.deletion_timestamp is not None or claims.is_done(pod):
             return None
@@ -331,7 +346,7 @@ class TemplateClaims:
 
 
 def manifest(owner: TemplateOwner, entry: str, template: Obj) -> Obj:
-    """The claim for an entry of its owner, as it is to be created."""
+    """The claim to create for an entry of its owner."""
     spec: Obj = template.get("spec") or {}
     given = spec.get("metadata") or {}
     metadata: Obj = {
@@ -361,7 +376,7 @@ def _group(group: Obj) -> TemplateOwner | None:
 
 
 def _entries(group: Obj) -> dict[str, str]:
-    """The templates of a group's entries that have one."""
+    """The templates of a group's entries, where they have one."""
     entries: list[Any] = (group.get("spec") or {}).get("resourceClaims") or []
     return {
         entry["name"]: entry["resourceClaimTemplateName"]
@@ -376,7 +391,7 @@ def _recorded(group: Obj) -> dict[str, str | None]:
 
 
 def _same_claims(old: Pod, new: Pod) -> bool:
-    """The spec's part never changes."""
+    """Whether the claims are the same; the spec's part never changes."""
     return old.status.resource_claim_statuses == new.status.resource_claim_statuses
 
 

@@ -1,11 +1,12 @@
-"""The end of a machine: no new pods, those that are there go, the machine ends, its Node goes, and then its claim.
+"""The end of a machine: the node accepts no new pods, its pods leave, the machine is terminated, the Node is deleted, and
+then the claim.
 
-Pods go by the eviction API, so disruption budgets may hold them back, for ever if need be. With a
-``terminationGracePeriod`` there is an end to that: early enough before it for its own grace, a pod is deleted whatever
-budgets say, and then the machine ends with whatever is left on it. Pods that are on the node because the node is there (DaemonSets, static
-pods), and those that tolerate the taint, are not waited for.
+Pods leave by the eviction API, so disruption budgets may hold them back, if necessary for ever. A ``terminationGracePeriod``
+limits this: a pod is deleted regardless of budgets, early enough that its own grace period ends in time, and then the machine
+is terminated with whatever is left on it. Pods that belong to the node (DaemonSets, static pods), and pods that tolerate the
+taint, are not waited for.
 
-Each step looks at what is there, so a new process goes on where the last one ended.
+Each step depends only on the present state, so a new process continues where the last one ended.
 """
 
 from __future__ import annotations
@@ -18,31 +19,40 @@ from datetime import datetime, timedelta
 from allotment.api.autoscaling import NodeClaim
 from allotment.api.core import Node, Pod
 from allotment.api.cron import seconds
+from allotment.api.rights import READ
 from allotment.api.status import NotFound, TooManyRequests
+from allotment.api.timestamps import moment
 from allotment.api.toleration import tolerates
 from allotment.autoscaler.catalogue.node_claims import DISRUPTED, TERMINATION
 from allotment.autoscaler.simulate.drain import belongs_to_node
 from allotment.client.client import Client
 from allotment.client.informers import Informers
 from allotment.client.recorder import EventType
-from allotment.controllers.clock import Now, moment
+from allotment.controllers.clock import Now
 from allotment.controllers.controller import Again
 from allotment.controllers.machines.claim_status import ClaimStatus
 from allotment.controllers.machines.membership import cordon
 from allotment.controllers.machines.provider import Provider
 from allotment.controllers.pod_state import BY_NODE, finished, node_of
 
+RIGHTS = (
+    f"delete,patch,{READ}: core: nodes",
+    f"delete,{READ}: core: pods",
+    "create: core: pods/eviction",
+    "patch: karpenter.sh: nodeclaims",
+)
+
 DRAINED = "Drained"
 DRAIN_SECONDS = 10.0
-"""After which pods that a budget held back are asked to go again."""
+"""Seconds after which pods that a budget held back are evicted again."""
 EVICT_SECONDS = 5.0
-"""A budget that is being counted asks to come back later: other pods need not wait for that."""
+"""The same if the server asks to try later because a budget is being counted: other pods need not wait for that."""
 TERMINATE_SECONDS = 5.0
 DEFAULT_GRACE = 30
 
 
 class Departure:
-    """Takes claims that are being deleted to their end, a step at a time."""
+    """Brings claims that are being deleted to their end, step by step."""
 
     def __init__(
         self, client: Client, informers: Informers, provider: Provider, status: ClaimStatus, now: Now
@@ -53,17 +63,17 @@ class Departure:
         self._pods.add_index(BY_NODE, node_of)
 
     async def step(self, claim: NodeClaim, nodes: Sequence[Node]) -> Again | None:
-        """When to come again; None when the claim is on its way out."""
+        """When to come again; None once the claim is about to disappear."""
         for node in nodes:
             claim, again = await self._empty(claim, node)
             if again is not None:
                 return again
         if not await self._provider.terminate(claim.metadata.uid):
-            return Again(TERMINATE_SECONDS, "its machine is ending")
+            return Again(TERMINATE_SECONDS, "its machine is being terminated")
         for node in nodes:
             with suppress(NotFound):
                 await self._client_nodes.delete(node.metadata.name, uid=node.metadata.uid)
-        self._status.tell(claim, EventType.NORMAL, "Terminated", "The machine has ended")
+        self._status.tell(claim, EventType.NORMAL, "Terminated", "The machine has been terminated")
         others = [each for each in claim.metadata.finalizers if each != TERMINATION]
         await self._status.claims.change(claim, {"metadata": {"finalizers": others}})
         return None
@@ -72,23 +82,25 @@ class Departure:
         change = cordon(node)
         if change is not None:
             await self._client_nodes.change(node, change)
-            self._status.tell(claim, EventType.NORMAL, "Draining", "The node takes no more pods; its pods go")
+            self._status.tell(
+                claim, EventType.NORMAL, "Draining", "The node accepts no more pods; its pods are leaving"
+            )
         deadline = _deadline(claim)
         pods = [each for each in self._pods.by(BY_NODE, node.metadata.name) if _is_waited_for(each)]
         if not pods or (deadline is not None and deadline <= self._now()):
-            told = f"{len(pods)} pods were left" if pods else "no pods are left to wait for"
+            told = f"with {len(pods)} pods left" if pods else "no pods are left"
             return await self._say(claim, "True", "Drained", told), None
         held = 0
         for pod in pods:
             held += not await self._send_off(pod, deadline)
-        message = f"{len(pods)} pods are still there" + (
+        message = f"{len(pods)} pods are still running" + (
             f", {held} of them held back by disruption budgets" if held else ""
         )
         claim = await self._say(claim, "Unknown", "Draining", message)
         return claim, Again(self._patience(pods, deadline), "its pods are leaving")
 
     async def _send_off(self, pod: Pod, deadline: datetime | None) -> bool:
-        """Whether the pod is going. Budgets count until there is only as much time left as the pod has of its own."""
+        """Whether the pod is leaving. Budgets apply until the remaining time equals the pod's own grace period."""
         meta = pod.metadata
         forced = deadline is not None and self._now() >= deadline - timedelta(seconds=_grace(pod))
         if meta.deletion_timestamp is not None:
@@ -119,14 +131,14 @@ class Departure:
 
 
 def _is_waited_for(pod: Pod) -> bool:
-    """Also if it is going: its containers still run."""
+    """A pod that is leaving also counts, because its containers still run."""
     if finished(pod) or belongs_to_node(pod):
         return False
     return not any(tolerates(each, DISRUPTED) for each in pod.spec.tolerations)
 
 
 def _deadline(claim: NodeClaim) -> datetime | None:
-    """When the machine ends whatever is on it; None: never."""
+    """When the machine is terminated, whatever is on it; None: never."""
     begun = moment(claim.metadata.deletion_timestamp)
     patience = seconds(claim.spec.termination_grace_period or "")
     return begun + timedelta(seconds=patience) if begun is not None and patience is not None else None

@@ -1,10 +1,10 @@
-"""Machines of NodeGroups that something else makes join: a fleet that follows the number that it is told.
+"""Machines of NodeGroups, whose nodes an external fleet adds: the fleet follows a target number.
 
-The number is ``status.target`` of the group: the nodes that are there and stay, and those that claims wait for; never fewer than
-``spec.min``. It is counted anew each time, so that a launch that is repeated changes nothing. Nodes join with the group's label
-under names of their own; each is given to the oldest claim that waits, by an annotation with the claim's uid. A node whose claim
-goes is marked for removal, and those are the ones that the fleet takes away. A node that nobody waits for any more when it
-joins stays as a spare for the next claim: it may be somebody's own, so it is not for us to remove.
+The number is ``status.target`` of the group: the nodes that exist and stay, plus those for which claims wait, but at least
+``spec.min``. It is counted anew each time, so that repeating a launch changes nothing. Nodes join with the group's label,
+under names of their own. Each node is assigned to the oldest waiting claim, by an annotation with the claim's uid. When a
+claim is deleted, its node is marked for removal, and the fleet removes the marked nodes. A node that no claim waits for when
+it joins stays as a spare for the next claim; it may belong to somebody, so this provider does not remove it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from allotment.api.autoscaling import NODE_GROUP, NodeClaim, NodeGroup
 from allotment.api.core import Node
+from allotment.api.rights import READ
 from allotment.autoscaler.catalogue.machine import Machine
 from allotment.autoscaler.catalogue.node_claims import ClaimProgress, state_of
 from allotment.client.client import Collection
@@ -24,13 +25,13 @@ from allotment.controllers.machines.provider import LaunchFailed, OutOfStock, Ru
 
 PREFIX = "nodegroup://"
 REMOVED = "allotment.dev/remove"
-"""Annotation of a node: it is to go, and not another one of its group."""
+"""Annotation of a node: the fleet should remove this node, and not another one of its group."""
 _BY_GROUP = "machines: group"
 _WANTING = (ClaimProgress.LAUNCHING, ClaimProgress.LAUNCHED)
 
 
 class _Fleets:
-    """What groups have, and who waits for more: oldest first."""
+    """The nodes of groups, and the claims that wait for more: the oldest first."""
 
     def __init__(self, surroundings: Surroundings) -> None:
         self.claims = surroundings.informers.at(surroundings.claims, NodeClaim)
@@ -48,12 +49,12 @@ class _Fleets:
         return sorted((each for each in nodes if REMOVED not in each.metadata.annotations), key=_age)
 
     def spare(self, group: str) -> list[Node]:
-        """Nodes that stay and are nobody's."""
+        """Nodes that stay and belong to no claim."""
         return [each for each in self.staying(group) if CLAIMED_BY not in each.metadata.annotations]
 
 
 class GroupProvider:
-    """See the module."""
+    """The provider whose machines join NodeGroups by themselves."""
 
     name = "groups"
 
@@ -67,12 +68,14 @@ class GroupProvider:
 
     async def launch(self, claim: NodeClaim, machine: Machine) -> Running:
         if machine.group is None:
-            raise LaunchFailed(f"{machine.name} is not of a NodeGroup, and this provider has nothing else")
+            raise LaunchFailed(
+                f"{machine.name} does not belong to a NodeGroup, and this provider has only those"
+            )
         group, most = machine.group.metadata.name, machine.group.spec.max
         taken = len(self._fleets.staying(group)) - len(self._fleets.spare(group))
         before = [each for each in self._fleets.waiting(group) if _age(each) < _age(claim)]
         if taken + len(before) >= most:
-            raise OutOfStock(f"group {group} has its maximum of {most} nodes")
+            raise OutOfStock(f"group {group} already has its maximum of {most} nodes")
         return Running(f"{PREFIX}{group}/{claim.metadata.uid}", claim.metadata.uid)
 
     async def terminate(self, claim: str) -> bool:
@@ -97,9 +100,15 @@ class GroupProvider:
 
 
 class GroupMembers:
-    """Reconciles groups: nodes that have joined go to claims, and the fleet is told how many there should be."""
+    """Reconciles groups: assigns nodes that have joined to claims, and sets the target number for the fleet."""
 
     name = "group-members"
+    rights = (
+        f"{READ}: karpenter.sh: nodeclaims",
+        f"{READ}: allotment.dev: nodegroups",
+        f"patch,{READ}: core: nodes",
+        "patch: allotment.dev: nodegroups/status",
+    )
 
     def __init__(self, surroundings: Surroundings) -> None:
         assert surroundings.groups is not None, "a server without groups has no members of them"

@@ -1,8 +1,8 @@
-"""When a new node counts as ready, and whether it has what was predicted of it.
+"""When a new node counts as ready, and whether it has the predicted devices.
 
-It is ready when its kubelet says so, the taints that it starts with are gone, the extended resources that were asked for are
-there, and each driver whose devices the plan counted on has published a complete pool. Then its devices are held against the
-prediction: a difference is no reason not to use the node, but somebody should know.
+A node is ready when its kubelet reports it ready, its start-up taints are gone, the requested extended resources exist, and
+each driver on whose devices the plan counted has published a complete pool. Then its devices are compared with the
+prediction. A difference does not keep the node from being used, but it is reported.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from allotment.client.form import Obj
 
 _NAMED = 5
 _CLIPPED = 200
-"""So many differences are told in words, and so much of each; the others are counted."""
+"""How many differences are described, and the length of each; the others are counted."""
 
 
 class NotReady(NamedTuple):
@@ -40,13 +40,13 @@ class NotReady(NamedTuple):
 
 def obstacle(claim: NodeClaim, node: Node, published: Sequence[Slice]) -> NotReady | None:
     if not any(each.type == "Ready" and each.status == "True" for each in node.status.conditions):
-        return NotReady("NodeNotReady", "the node does not say that it is ready")
+        return NotReady("NodeNotReady", "the node does not report that it is ready")
     present = {(each.key, each.effect) for each in node.spec.taints}
     starting = sorted({each.key for each in claim.spec.startup_taints if (each.key, each.effect) in present})
     if starting:
         return NotReady("StartupTaintsExist", f"the node still has the taints {', '.join(starting)}")
     zero = Quantity.parse("0")
-    promised = claim.status.allocatable  # without what devices serve: nodes do not have that
+    promised = claim.status.allocatable  # without those that devices provide: nodes do not have them
     absent = [
         name
         for name, amount in claim.spec.resources.requests.items()
@@ -61,7 +61,7 @@ def obstacle(claim: NodeClaim, node: Node, published: Sequence[Slice]) -> NotRea
 
 
 def apart(published: Sequence[Slice]) -> tuple[list[ResourceSlice], list[NodeResourceSlice]]:
-    """ResourceSlices, and NodeResourceSlices."""
+    """The slices, separated into ResourceSlices and NodeResourceSlices."""
     return (
         [each for each in published if isinstance(each, ResourceSlice)],
         [each for each in published if isinstance(each, NodeResourceSlice)],
@@ -69,19 +69,19 @@ def apart(published: Sequence[Slice]) -> tuple[list[ResourceSlice], list[NodeRes
 
 
 class PredictionCondition(NamedTuple):
-    """The condition, and what it is about."""
+    """The condition, and the differences that it reports."""
 
     condition: Obj
     differences: Sequence[PredictionDifference]
 
 
 def compared(claim: NodeClaim, machine: Machine | None, published: Sequence[Slice]) -> PredictionCondition:
-    """Whether a node that is ready has the devices that were predicted, of the drivers that were waited for."""
+    """Whether a ready node has the predicted devices, for the drivers whose devices were awaited."""
     drivers = set(drivers_of(claim))
     if not drivers:
         return _verdict("True", "NoDevices", "no devices were predicted")
     if machine is None:
-        return _verdict("Unknown", "NoPrediction", "the catalogue does not have the machine any more")
+        return _verdict("Unknown", "NoPrediction", "the catalogue no longer has the machine")
     slices, trees = apart(published)
     predicted = [each for each in foreseen(claim, machine)[1] if each.spec.driver in drivers]
     grown = [each for each in trees_of(machine, node_name(claim)) if each.spec.driver_name in drivers]

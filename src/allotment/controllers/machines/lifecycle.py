@@ -1,17 +1,18 @@
-"""NodeClaims from creation to a node that is ready, and from deletion to the end of the machine.
+"""NodeClaims from their creation to a ready node, and from their deletion to the end of the machine.
 
     created ─► finalizer, choice of a machine ─► provider.launch ─► Launched
             ─► its node joins ─► labels and taints of the claim on it ─► Registered
             ─► kubelet ready, start-up taints gone, drivers have published ─► Initialized, DevicesAsPredicted
     deleted ─► see departure
 
-* *Nothing is launched twice.* A launch is keyed by the claim's uid, and the finalizer that remembers it is there before.
-* *What cannot be had* is said (Launched=False, an event) and stays to be seen for ``REMEMBERED`` seconds, in which plans leave it
-  out; then the claim is deleted, and who made it may make another. Other failures are tried again, later and later, for
-  ``LAUNCH_SECONDS`` and count as the same then.
-* *A machine of which no node comes* within ``REGISTER_SECONDS`` is given up: the claim is deleted. One whose node does not get ready is only
-  reported: pods may run on it already.
-* *A node that somebody deleted* takes its claim along, and so the machine. One that is older than ``expireAfter`` goes, whatever is on it.
+* *Nothing is launched twice.* A launch is keyed by the claim's uid, and the finalizer that records it is added before.
+* *Out of stock*: the claim says so (Launched=False, an event) and stays for ``REMEMBERED`` seconds, in which plans avoid this
+  machine; then the claim is deleted, and its creator may create another. Other failures are retried at growing intervals for
+  ``LAUNCH_SECONDS``, and then treated in the same way.
+* *No node joins* within ``REGISTER_SECONDS``: the machine is given up, and the claim is deleted. A node that does not become
+  ready is only reported, because pods may already run on it.
+* *A node is deleted*: its claim is deleted too, and so the machine is terminated. A node older than ``expireAfter`` is
+  removed, whatever runs on it.
 """
 
 from __future__ import annotations
@@ -25,8 +26,10 @@ from allotment.api.autoscaling import CAPACITY_TYPE, INSTANCE_TYPE, NODE_GROUP, 
 from allotment.api.core import Node, Pod
 from allotment.api.cron import seconds
 from allotment.api.resource import ResourceSlice
+from allotment.api.rights import READ
 from allotment.api.semantic import NodeResourceSlice
 from allotment.api.status import NotFound, StatusError
+from allotment.api.timestamps import moment
 from allotment.api.validation import validate_node_claim
 from allotment.autoscaler.catalogue.machine import Machine
 from allotment.autoscaler.catalogue.node_claims import (
@@ -50,8 +53,9 @@ from allotment.client.informers import Informers
 from allotment.client.recorder import EventType, Recorder
 from allotment.client.transport import Disconnected
 from allotment.client.work_queue import WorkQueue
-from allotment.controllers.clock import Now, left, moment, real_time
+from allotment.controllers.clock import Now, left, real_time
 from allotment.controllers.controller import Again
+from allotment.controllers.machines import departure, market
 from allotment.controllers.machines.claim_status import ClaimStatus
 from allotment.controllers.machines.departure import Departure
 from allotment.controllers.machines.initialisation import compared, obstacle
@@ -71,20 +75,28 @@ log = logging.getLogger(__name__)
 REMEMBERED = 180.0
 LAUNCH_SECONDS = 300.0
 REGISTER_SECONDS = INITIALIZE_SECONDS = 900.0
-"""The last three as long as Karpenter waits."""
+"""The last three are Karpenter's values."""
 ANSWER_SECONDS = 60.0
-"""For which a provider is waited for; it is asked again then."""
+"""Seconds that a provider's call may take; afterwards it is called again."""
 _SHORTEST, _LONGEST = 5.0, 60.0
-"""Between attempts to launch: half of the claim's age, within these."""
+"""The interval between attempts to launch is half of the claim's age, within these limits."""
 
 _BY_MARK, _BY_NODE = "machines: mark", "machines: node"
 _CHOICE = (INSTANCE_TYPE, ZONE, CAPACITY_TYPE, NODE_POOL, NODE_GROUP)
 
 
 class MachineLifecycle:
-    """The reconciler; keys are names of claims."""
+    """The reconciler; its keys are names of claims."""
 
     name = "machines"
+    rights = (
+        *departure.RIGHTS,
+        *market.RIGHTS,
+        f"{READ}: resource.k8s.io: resourceslices",
+        f"{READ}: ours: noderesourceslices",
+        f"delete,patch,{READ}: karpenter.sh: nodeclaims",
+        "patch: karpenter.sh: nodeclaims/status",
+    )
 
     def __init__(
         self,
@@ -108,7 +120,9 @@ class MachineLifecycle:
         self._nodes = follow_nodes(informers)
         self._slices = informers.of(ResourceSlice)
         self._departure = Departure(client, informers, provider, self._status, now)
-        self._due: dict[str, datetime] = {}  # claims by uid: when to try again, as our own writes wake us too
+        self._due: dict[
+            str, datetime
+        ] = {}  # claims by uid: when to try again, because this controller's own writes wake it too
         self._claims.add_index(_BY_MARK, _marks)
         self._slices.add_index(_BY_NODE, _hosts)
         self._claims.on_change(self._claim_changed)
@@ -141,7 +155,7 @@ class MachineLifecycle:
                 self._node_changed(None, node)
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
-        """Only nodes that are emptied wait for pods."""
+        """Only nodes that are being emptied wait for pods."""
         pod = new or old
         node = self._nodes.informer.get(pod.spec.node_name or "") if pod is not None else None
         for mark in marks_of(node) if node is not None else ():
@@ -185,12 +199,15 @@ class MachineLifecycle:
     async def _launch(self, claim: NodeClaim) -> Again | None:
         due = self._due.get(claim.metadata.uid)
         if due is not None and (wait := (due - self._now()).total_seconds()) > 0:
-            return Again(wait, "it is tried again then")
+            return Again(wait, "the launch is retried then")
         problems = validate_node_claim(claim)
         machine = self._market.machine_of(claim) if not problems else None
         try:
             if machine is None:
-                why = "; ".join(map(str, problems)) or "the catalogue has no machine such as the claim wants"
+                why = (
+                    "; ".join(map(str, problems))
+                    or "the catalogue has no machine that meets the claim's requirements"
+                )
                 raise LaunchFailed(why)
             prepared = _prepared(claim, machine)
             if prepared is not None:
@@ -215,7 +232,7 @@ class MachineLifecycle:
         return None
 
     async def _asked(self, claim: NodeClaim, machine: Machine) -> Running:
-        """Foreign failures become LaunchFailed here, and the API's own stay what they are."""
+        """Foreign errors become LaunchFailed here; the API's own errors stay as they are."""
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 return await self._provider.launch(claim, machine)
@@ -233,18 +250,18 @@ class MachineLifecycle:
         self._due[claim.metadata.uid] = self._now() + timedelta(seconds=wait)
         await self._status.write(claim, _condition(LAUNCHED, "Unknown", LAUNCH_FAILED, why))
         self._status.tell(claim, EventType.WARNING, LAUNCH_FAILED, why)
-        return Again(wait, "it is tried again then")
+        return Again(wait, "the launch is retried then")
 
     async def _failed(self, claim: NodeClaim, reason: str, why: str) -> Again:
         await self._status.write(claim, _condition(LAUNCHED, "False", reason, why))
         self._status.tell(claim, EventType.WARNING, reason, why)
-        return Again(REMEMBERED, "it has been seen for long enough then")
+        return Again(REMEMBERED, "the failure has been shown for long enough then")
 
     async def _bury(self, claim: NodeClaim) -> Again | None:
-        """What may have been launched after all, with its answer lost, ends with the claim's deletion."""
+        """Deletes the claim, which also terminates a machine that was launched but whose reply was lost."""
         remaining = left(_since(claim, LAUNCHED), REMEMBERED, self._now())
         if remaining > 0:
-            return Again(remaining, "it has been seen for long enough then")
+            return Again(remaining, "the failure has been shown for long enough then")
         await self._give_up(claim)
         return None
 
@@ -260,7 +277,7 @@ class MachineLifecycle:
             remaining = left(_since(claim, LAUNCHED), REGISTER_SECONDS, self._now())
             if remaining > 0:
                 return Again(remaining, "its node may never join")
-            message = f"no node has joined for {REGISTER_SECONDS / 60:.0f} minutes: the machine is given up"
+            message = f"no node has joined for {REGISTER_SECONDS / 60:.0f} minutes: giving up the machine"
             self._status.tell(claim, EventType.WARNING, "RegistrationTimeout", message)
             await self._give_up(claim)
             return None
@@ -291,7 +308,7 @@ class MachineLifecycle:
                 self._status.tell(claim, EventType.WARNING, "NotInitialized", found.message)
             status = "Unknown" if remaining > 0 else "False"
             await self._status.write(claim, _condition(INITIALIZED, status, *found))
-            return Again(remaining, "it may never get ready") if remaining > 0 else None
+            return Again(remaining, "it may never become ready") if remaining > 0 else None
         if node.metadata.labels.get(INITIALIZED_LABEL) != "true":
             await self._client_nodes.change(node, {"metadata": {"labels": {INITIALIZED_LABEL: "true"}}})
         verdict = compared(claim, self._market.machine_of(claim), published)
@@ -313,7 +330,7 @@ class MachineLifecycle:
     # --- running ---
 
     async def _look_after(self, claim: NodeClaim) -> Again | None:
-        """Devices that were as predicted are not held against later predictions; others may get better."""
+        """Devices that met the prediction are not checked again later; others may still improve."""
         node = next(iter(self._nodes.of_claim(claim)), None)
         if node is None:
             return await self._lose(claim)
@@ -329,8 +346,8 @@ class MachineLifecycle:
             return None
         remaining = left(claim.metadata.creation_timestamp, lasts, self._now())
         if remaining > 0:
-            return Again(min(remaining, LONGEST_TIMER), "it gets no older than that")
-        message = f"The node is as old as expireAfter allows, {claim.spec.expire_after}"
+            return Again(min(remaining, LONGEST_TIMER), "it expires then")
+        message = f"The node has reached the maximal age in expireAfter, {claim.spec.expire_after}"
         self._status.tell(claim, EventType.NORMAL, "Expired", message)
         await self._give_up(claim)
         return None
@@ -342,13 +359,15 @@ class MachineLifecycle:
         except NotFound:
             node = None
         if node is not None and {claim.metadata.uid, claim.status.provider_id} & set(marks_of(node)):
-            return Again(1.0, "its node is there after all")
-        self._status.tell(claim, EventType.WARNING, "NodeGone", "The node was deleted: its machine ends")
+            return Again(1.0, "its node exists after all")
+        self._status.tell(
+            claim, EventType.WARNING, "NodeGone", "The node was deleted: terminating its machine"
+        )
         await self._give_up(claim)
         return None
 
     async def _depart(self, claim: NodeClaim) -> Again | None:
-        """A machine that was launched with nobody to note it has to be noted first: by its id its node is found."""
+        """If a machine was launched without a record, this records it first, because its id leads to its node."""
         if claim.status.provider_id is None:
             running = [each for each in await self._provider.machines() if each.claim == claim.metadata.uid]
             if running:
@@ -369,8 +388,8 @@ class MachineLifecycle:
 
 
 def _prepared(claim: NodeClaim, machine: Machine) -> Obj | None:
-    """What must be on a claim before its machine may be launched: the finalizer, which machine was chosen, and, if its author
-    left that open, whose devices are waited for."""
+    """What a claim needs before its machine may be launched: the finalizer, the chosen machine and, if its author left that
+    open, the drivers whose devices are awaited."""
     meta, change = claim.metadata, dict[str, Any]()
     if DRIVERS not in meta.annotations:
         change["annotations"] = {DRIVERS: ",".join(sorted(machine.devices))}

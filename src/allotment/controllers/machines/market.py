@@ -1,5 +1,5 @@
-"""The machines that can be had now: the catalogue with the cluster's own pools, groups and overlays, looked at when something
-of these has changed and somebody asks."""
+"""The machines that can be launched now: the catalogue with the cluster's own pools, groups and overlays, evaluated on demand
+after a change."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from allotment.api.autoscaling import NodeClaim, NodeGroup, NodeOverlay, NodePool
+from allotment.api.rights import READ
 from allotment.autoscaler.catalogue.catalogue import Catalogue
 from allotment.autoscaler.catalogue.machine import Machine
 from allotment.autoscaler.catalogue.node_claims import machine_of
@@ -14,11 +15,16 @@ from allotment.autoscaler.catalogue.overlays import evaluate
 from allotment.client.form import ResourcePath
 from allotment.client.informers import Informers
 
+RIGHTS = (
+    f"{READ}: karpenter.sh: nodeoverlays,nodepools",
+    f"{READ}: allotment.dev: nodegroups",
+)
+
 
 class Market:
-    """Follows what a server has of NodePools, NodeGroups and NodeOverlays; None: it does not have the kind.
+    """Follows a server's NodePools, NodeGroups and NodeOverlays; None: the server does not have the kind.
 
-    ``on_change`` are called when machines may have changed, without a look at them.
+    The ``on_change`` functions are called when machines may have changed; nothing is evaluated for that.
     """
 
     def __init__(
@@ -41,13 +47,13 @@ class Market:
                 informer.on_change(self._changed)
 
     def use(self, catalogue: Catalogue) -> None:
-        """Goes by another catalogue from now on."""
+        """Switches to another catalogue."""
         self._catalogue = catalogue
         self._look_again()
 
     @property
     def machines(self) -> tuple[Machine, ...]:
-        """The same objects as long as nothing has changed."""
+        """Returns the same objects as long as nothing has changed."""
         if self._machines is None:
             catalogue = self._catalogue.with_pools(
                 self._pools.all() if self._pools is not None else (),

@@ -1,8 +1,8 @@
-"""Which node is a claim's, and what is written on it when it joins.
+"""Which node belongs to a claim, and what is written on the node when it joins.
 
-A node is the claim's by ``spec.providerID``; where a provider cannot know that beforehand (a group whose nodes come by
-themselves), by an annotation with the claim's uid. A node that joins has a taint that keeps pods off it. Registering takes that away
-and writes what the claim says (labels, taints) in one go, so no pod sees a node that is half labelled.
+A node belongs to the claim with its ``spec.providerID``. If a provider cannot know that id beforehand (a group whose nodes
+join by themselves), an annotation with the claim's uid decides. A node joins with a taint that keeps pods off it. Registering
+removes this taint and writes the claim's labels and taints in one patch, so no pod sees a node that is only half labelled.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from allotment.client.informer import Informer
 from allotment.client.informers import Informers
 
 CLAIMED_BY = "allotment.dev/nodeclaim"
-"""Annotation of a node: the uid of its claim, where the provider's id does not tell."""
+"""Annotation of a node: the uid of its claim, where the provider's id cannot decide."""
 REGISTERED_LABEL, INITIALIZED_LABEL = "karpenter.sh/registered", "karpenter.sh/initialized"
 UNREGISTERED = Taint(key="karpenter.sh/unregistered", effect="NoExecute")
 
@@ -26,18 +26,18 @@ _INDEX = "machines: claim"
 
 
 class Members:
-    """The nodes that are there, by claim."""
+    """The existing nodes, by claim."""
 
     def __init__(self, nodes: Informer[Node]) -> None:
         self.informer = nodes
         nodes.add_index(_INDEX, marks_of)
 
     def of(self, mark: str) -> list[Node]:
-        """Those with this provider's id, or for the claim with this uid."""
+        """The nodes with this provider's id, or with the uid of this claim."""
         return self.informer.by(_INDEX, mark)
 
     def of_claim(self, claim: NodeClaim) -> list[Node]:
-        """Those of a claim; one that was registered counts alone."""
+        """The nodes of a claim; once one is registered, only that one counts."""
         found = {each.metadata.name: each for each in self.of(claim.metadata.uid)}
         if claim.status.provider_id:
             found |= {each.metadata.name: each for each in self.of(claim.status.provider_id)}
@@ -53,13 +53,13 @@ def follow_nodes(informers: Informers) -> Members:
 
 
 def marks_of(node: Node) -> tuple[str, ...]:
-    """By what claims may know the node."""
+    """The ids by which claims may know the node."""
     marks = (node.spec.provider_id, node.metadata.annotations.get(CLAIMED_BY))
     return tuple(each for each in marks if each)
 
 
 def registration(claim: NodeClaim, node: Node) -> Obj | None:
-    """The change that makes the node the claim's; None if it was made before."""
+    """The change that registers the node for the claim; None if it is already registered."""
     if node.metadata.labels.get(REGISTERED_LABEL) == "true":
         return None
     owner = {
@@ -80,7 +80,7 @@ def registration(claim: NodeClaim, node: Node) -> Obj | None:
 
 
 def cordon(node: Node) -> Obj | None:
-    """The change that lets no more pods come; None if it was made before."""
+    """The change that keeps new pods off the node; None if it was made before."""
     taints = _united(node.spec.taints, (DISRUPTED,))
     return {"spec": {"taints": plain_taints(taints)}} if len(taints) > len(node.spec.taints) else None
 
@@ -94,7 +94,7 @@ def plain_taints(taints: Iterable[Taint]) -> list[Obj]:
 
 
 def _united(taints: Iterable[Taint], more: Iterable[Taint]) -> list[Taint]:
-    """A taint is told from others by key and effect."""
+    """Taints with the same key and effect are the same."""
     found = {(each.key, each.effect): each for each in taints}
     for each in more:
         found.setdefault((each.key, each.effect), each)

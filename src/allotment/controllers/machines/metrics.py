@@ -1,4 +1,4 @@
-"""Numbers about machines: claims by state when somebody asks, launches and times as they are."""
+"""Metrics of machines: claims by state, counted when Prometheus asks; launches and durations, recorded as they happen."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BUCKETS = (1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0)
 
 
 class MachineNumbers(Collector):
-    """Without a registry nobody asks."""
+    """Without a registry, nothing is served."""
 
     def __init__(self, claims: Informer[NodeClaim], registry: CollectorRegistry | None = None) -> None:
         self._claims = claims
@@ -58,5 +58,5 @@ class MachineNumbers(Collector):
         yield family
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing: the families are known without counting."""
+        """Returns nothing: the families are known without counting."""
         return ()

@@ -1,6 +1,7 @@
-"""When a pod last came to a node or left it, on the node's claim: who consolidates leaves a node alone for a while after that.
+"""Records on a node's claim when a pod last came to the node or left it: consolidation leaves a node alone for a while after
+that.
 
-At most one write in ten seconds for a claim, as Karpenter does: the time is for minutes, not for seconds.
+As in Karpenter, a claim gets at most one write in ten seconds: minutes matter here, not seconds.
 """
 
 from __future__ import annotations
@@ -9,11 +10,13 @@ from datetime import datetime
 
 from allotment.api.autoscaling import NodeClaim
 from allotment.api.core import Node, Pod
+from allotment.api.rights import READ
+from allotment.api.timestamps import moment, timestamp
 from allotment.client.client import Client, Collection
 from allotment.client.form import ResourcePath, Typed
 from allotment.client.informers import Informers
 from allotment.client.work_queue import WorkQueue
-from allotment.controllers.clock import Now, moment, real_time, stamp
+from allotment.controllers.clock import Now, real_time
 from allotment.controllers.controller import Again
 from allotment.controllers.pod_state import finished
 
@@ -25,6 +28,11 @@ class PodEvents:
     """Reconciles claims that have a node, by the node's name."""
 
     name = "machine-pod-events"
+    rights = (
+        f"{READ}: core: nodes,pods",
+        f"{READ}: karpenter.sh: nodeclaims",
+        "patch: karpenter.sh: nodeclaims/status",
+    )
 
     def __init__(
         self, client: Client, informers: Informers, *, place: ResourcePath, now: Now = real_time
@@ -65,20 +73,20 @@ class PodEvents:
         wait = POD_EVENT_PAUSE - (self._now() - known).total_seconds() if known is not None else 0.0
         if wait > 0:
             return Again(min(wait, POD_EVENT_PAUSE), "it was written a moment ago")
-        patch = {"status": {"lastPodEventTime": stamp(latest)}}
+        patch = {"status": {"lastPodEventTime": timestamp(latest)}}
         await self._client_claims.change(claim, patch, subresource="status")
         return None
 
 
 def _presence(pod: Pod | None) -> tuple[bool, bool, bool]:
-    """What matters of a pod to its node: there, over, going."""
+    """The state of a pod that matters to its node: running, finished, leaving."""
     if pod is None or not pod.spec.node_name:
         return False, False, False
     return True, finished(pod), pod.metadata.deletion_timestamp is not None
 
 
 def _bound_at(pod: Pod) -> datetime | None:
-    """When a pod that is new to us came: perhaps long before we did."""
+    """When a pod that is new to this process came to its node, perhaps long before."""
     bound = (each for each in pod.status.conditions if each.type == "PodScheduled")
     since = next((each.last_transition_time for each in bound), None)
     return moment(since or pod.metadata.creation_timestamp)

@@ -1,4 +1,4 @@
-"""What a provider of machines writes to have NodeClaims launched: three calls, keyed by the claim's uid.
+"""The interface that a provider of machines implements to launch NodeClaims: three calls, keyed by the claim's uid.
 
     class Metal:
         name = "metal"
@@ -8,9 +8,9 @@
         async def terminate(self, claim: str) -> bool: ...
         async def machines(self) -> Sequence[Running]: ...
 
-A package that has one names its class as an entry point of the group ``allotment.providers``; ``allot controllers --provider
-NAME`` takes it. Whoever calls may end between a call and the note of its answer, and will call again: a provider has to
-remember (in tags of its machines, say) for which claim it launched what.
+A package with a provider names its class as an entry point of the group ``allotment.providers``, and ``allot controllers
+--provider NAME`` selects it. The calling process may crash before it has recorded an answer, and the next one will call
+again. So a provider must remember the claim of each machine, for example in the machine's tags.
 
     ProviderError
     ├── OutOfStock     there is no such machine there now; another may be
@@ -33,53 +33,56 @@ from allotment.controllers.clock import Now, real_time
 from allotment.controllers.controller import Reconciler
 from allotment.controllers.machines.market import Market
 
+__all__ = ["LaunchFailed", "OutOfStock", "Provider", "Running", "Surroundings"]
+
 ENTRY_POINTS = "allotment.providers"
 
 
 class ProviderError(Exception):
-    """A machine cannot be had. The message is for people, and is shown on the claim."""
+    """A machine cannot be launched. The message is for people, and appears in the claim's status."""
 
 
 class OutOfStock(ProviderError):
-    """Not there, not now."""
+    """The machine is not available at this place and time."""
 
 
 class LaunchFailed(ProviderError):
-    """Not this time."""
+    """This attempt failed; a later one may succeed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A machine that was launched and is not gone yet, whether its node has joined or not."""
+    """A machine that was launched and not yet terminated, whether its node has joined or not."""
 
-    id: str  # as ``spec.providerID`` of its node will be
-    claim: str  # the uid of the claim that it was launched for
+    id: str  # the future ``spec.providerID`` of its node
+    claim: str  # the uid of the claim for which it was launched
 
 
 class Provider(Protocol):
-    """Where machines come from. Any other exception than ProviderError is taken for a LaunchFailed, or for "not yet gone"."""
+    """The source of machines. Any exception other than ProviderError counts as LaunchFailed, or as "not yet terminated"."""
 
     @property
     def name(self) -> str: ...
 
     async def launch(self, claim: NodeClaim, machine: Machine) -> Running:
-        """Launches the machine, and returns without waiting for its node. For a claim whose machine was launched before, it
-        returns that one. Raises OutOfStock or LaunchFailed; then nothing was launched, as far as is known."""
+        """Launches the machine, and returns without waiting for its node. If a machine was already launched for the claim,
+        returns that one. Raises OutOfStock or LaunchFailed; then, as far as the provider knows, nothing was launched."""
         ...
 
     async def terminate(self, claim: str) -> bool:
-        """Ends the machine of the claim with this uid, if there is one. True once there is none; may be called any number of
-        times, also for claims of which nothing was ever launched."""
+        """Terminates the machine of the claim with this uid, if there is one. Returns True once there is none. It may be
+        called any number of times, also for claims without a machine."""
         ...
 
     async def machines(self) -> Sequence[Running]:
-        """All that run. What was launched before this call is in it unless it is gone."""
+        """All running machines. Every machine that was launched before this call is included, unless it was terminated."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a provider may want to know. ``claims``, ``groups`` and ``trees`` (NodeResourceSlices) say where the server has these kinds."""
+    """What a provider may need to know. ``claims``, ``groups`` and ``trees`` (NodeResourceSlices) say where the server has
+    these kinds."""
 
     client: Client
     informers: Informers
@@ -101,7 +104,8 @@ Maker = Callable[[Surroundings], Provider]
 
 
 def installed(name: str) -> Mapping[str, Maker]:
-    """The provider of this name, if a package has it. Raises ImportError if it cannot be had; what others have is not looked at."""
+    """The provider of this name, if a package has it. Raises ImportError if it cannot be loaded; other entry points are not
+    loaded."""
     found: dict[str, Maker] = {}
     for point in entry_points(group=ENTRY_POINTS):
         if point.name != name:

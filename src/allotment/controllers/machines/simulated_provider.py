@@ -1,17 +1,17 @@
-"""Machines that are played: a Node appears after a while, its drivers publish after another, and pods run on it as on any
+"""Simulated machines: a Node appears after a while, its drivers publish after another while, and pods run on it as on any
 simulated node.
 
-There is no cloud that could forget or remember anything: a machine runs if its claim says that it was launched, or if its Node
-is there. So a launch is no write at all, and cannot happen twice. Attributes that were bound get values now, equal where
-they were bound together and different everywhere else.
+There is no cloud with a memory of its own: a machine runs if its claim says that it was launched, or if its Node exists. So a
+launch needs no write, and cannot happen twice. Bound attributes get values at launch: equal ones where they are bound
+together, and different ones everywhere else.
 
-What goes wrong is said by annotations of the claim, which come from the template of its pool or group:
+Annotations of the claim simulate failures and delays; they come from the template of its pool or group:
 
     allotment.dev/boot-seconds         until the Node appears; 2 unless given
     allotment.dev/publish-seconds      from then until its slices do; 1 unless given
-    allotment.dev/out-of-stock         types that cannot be had, with commas: t, t/zone, t/zone/capacity type; * for all
-    allotment.dev/failing-seconds      launches fail until the claim is so old
-    allotment.dev/missing-devices      so many devices of each driver are not published, the last ones
+    allotment.dev/out-of-stock         unavailable types, separated by commas: t, t/zone, t/zone/capacity type; * for all
+    allotment.dev/failing-seconds      launches fail until the claim has this age
+    allotment.dev/missing-devices      this many devices of each driver, the last ones, are not published
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from allotment.api.autoscaling import HOSTNAME, NodeClaim
 from allotment.api.core import Node, NodeSpec, NodeStatus
 from allotment.api.meta import ObjectMeta, OwnerReference
 from allotment.api.resource import Device, DeviceAttribute, ResourceSlice
+from allotment.api.rights import READ
 from allotment.api.semantic import NodeResourceSlice
 from allotment.api.status import AlreadyExists, NotFound
 from allotment.api.unknown_attribute import UnknownAttribute
@@ -46,7 +47,7 @@ MISSING_DEVICES = "allotment.dev/missing-devices"
 
 
 class SimulatedProvider:
-    """See the module."""
+    """The provider of simulated machines."""
 
     name = "simulated"
 
@@ -64,7 +65,7 @@ class SimulatedProvider:
             raise OutOfStock(f"{machine.name} is out of stock")
         since = claim.metadata.creation_timestamp
         if left(since, _number(claim, FAILING_SECONDS, 0), self._surroundings.now()) > 0:
-            raise LaunchFailed(f"{machine.name}: the provider has a fault, as {FAILING_SECONDS} says")
+            raise LaunchFailed(f"{machine.name}: the launch fails, because {FAILING_SECONDS} says so")
         return Running(PREFIX + claim.metadata.uid, claim.metadata.uid)
 
     async def terminate(self, claim: str) -> bool:
@@ -84,9 +85,15 @@ class SimulatedProvider:
 
 
 class SimulatedMachines:
-    """Reconciles claims whose machines are played, until all is there that was asked for."""
+    """Reconciles the claims of simulated machines until everything that was requested exists."""
 
     name = "simulated-machines"
+    rights = (
+        f"{READ}: karpenter.sh: nodeclaims",
+        f"create,delete,patch,{READ}: core: nodes",
+        "create: resource.k8s.io: resourceslices",
+        "create: ours: noderesourceslices",
+    )
 
     def __init__(self, surroundings: Surroundings) -> None:
         self.queue: WorkQueue[str] = WorkQueue()
@@ -109,7 +116,7 @@ class SimulatedMachines:
         if nodes:
             return await self._publish(claim, nodes[0])
         if state_of(claim) is ClaimProgress.REGISTERED:
-            return None  # somebody has pulled the plug
+            return None  # a power failure is simulated
         launched = condition(claim, LAUNCHED)
         since = launched.last_transition_time if launched is not None else None
         wait = left(since, _number(claim, BOOT_SECONDS, 2), self._now())
@@ -140,7 +147,7 @@ class SimulatedMachines:
         return None
 
     async def _begin(self, claim: NodeClaim, node: Node) -> None:
-        """Takes away the taints that a node starts with, as the daemons would for which they wait."""
+        """Removes the start-up taints of a node, as the daemons would for which they wait."""
         starting = {(taint.key, taint.effect) for taint in claim.spec.startup_taints}
         kept = [taint for taint in node.spec.taints if (taint.key, taint.effect) not in starting]
         if len(kept) < len(node.spec.taints) and state_of(claim) is ClaimProgress.REGISTERED:
@@ -148,7 +155,7 @@ class SimulatedMachines:
 
 
 def _node(claim: NodeClaim) -> Node:
-    """The node as it joins: with all that the claim says, and a taint that keeps pods off until it is registered."""
+    """The node as it joins: with everything that the claim says, and a taint that keeps pods off until it is registered."""
     name, status = claim.metadata.name, claim.status
     return Node(
         metadata=ObjectMeta(name=name, labels={**claim.metadata.labels, HOSTNAME: name, SIMULATED: "true"}),
@@ -161,7 +168,7 @@ def _node(claim: NodeClaim) -> Node:
 
 
 def _slices(claim: NodeClaim, machine: Machine, node: Node) -> list[ResourceSlice]:
-    """What was predicted, with values in place of what was not known, and with what the annotations say is wrong."""
+    """The predicted slices, with values for what was unknown, and with the faults that the annotations ask for."""
     owner = _owner(node)
     values: dict[str, DeviceAttribute] = {}
     missing = int(_number(claim, MISSING_DEVICES, 0))

@@ -1,6 +1,6 @@
-"""How much NodePools and NodeGroups have: their nodes, and the machines whose nodes are on their way.
+"""The size of NodePools and NodeGroups: their nodes, and the machines whose nodes are on their way.
 
-To count is to look at all of them, so it is done a few times a second at most, and only after changes that count.
+Counting visits all nodes and claims, so it happens at most a few times a second, and only after relevant changes.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import NamedTuple
 from allotment.api.autoscaling import NODE_GROUP, NODE_POOL, NodeClaim, NodeGroup, NodePool
 from allotment.api.core import Node
 from allotment.api.quantity import Quantity
+from allotment.api.rights import READ
 from allotment.autoscaler.catalogue.node_claims import ClaimProgress, node_name, state_of
 from allotment.client.client import Client, Collection
 from allotment.client.form import Obj, ResourcePath, Typed
@@ -24,16 +25,23 @@ _COMING = (ClaimProgress.LAUNCHING, ClaimProgress.LAUNCHED)
 
 
 class MachineSource(NamedTuple):
-    """A pool or a group: the label that its nodes and claims have, and its name."""
+    """A pool or a group: the label of its nodes and claims, and its name."""
 
     label: str
     name: str
 
 
 class SourceSizes:
-    """Reconciles the statuses of pools and groups; either may be missing on a server."""
+    """Reconciles the statuses of pools and groups; either kind may be missing on a server."""
 
     name = "machine-sizes"
+    rights = (
+        f"{READ}: core: nodes",
+        f"{READ}: karpenter.sh: nodeclaims,nodepools",
+        f"{READ}: allotment.dev: nodegroups",
+        "patch: karpenter.sh: nodepools/status",
+        "patch: allotment.dev: nodegroups/status",
+    )
 
     def __init__(
         self,
@@ -93,13 +101,13 @@ class SourceSizes:
 
 
 def sources_of(obj: NodeClaim | Node) -> tuple[MachineSource, ...]:
-    """The pool or group that a node or a claim is of."""
+    """The pool or group to which a node or a claim belongs."""
     labels = obj.metadata.labels
     return tuple(MachineSource(key, labels[key]) for key in (NODE_POOL, NODE_GROUP) if key in labels)
 
 
 def _counted(obj: NodeClaim | Node) -> object:
-    """What the sums depend on."""
+    """The values on which the sums depend."""
     coming = isinstance(obj, NodeClaim) and (state_of(obj) in _COMING, obj.status.node_name)
     return sources_of(obj), obj.status.capacity, coming
 
@@ -113,7 +121,7 @@ def _total(amounts: Iterable[Mapping[str, Quantity]]) -> dict[str, Quantity]:
 
 
 def _pool_change(pool: NodePool, size: int, amounts: Mapping[str, Quantity]) -> Obj | None:
-    """What the pool's status does not say yet. Resources that it has no more are taken away by name."""
+    """The part of the pool's status that must change. Resources that it no longer has are removed by name."""
     if (pool.status.nodes, pool.status.resources) == (size, amounts):
         return None
     gone: Obj = dict.fromkeys(pool.status.resources.keys() - amounts.keys())

@@ -1,10 +1,11 @@
-"""Machines without a claim end, and claims without a machine go: what a crash, a lost answer or somebody's hand left behind.
+"""Terminates machines without a claim, and deletes claims without a machine. A crash, a lost reply or manual changes may
+leave them behind.
 
-Every two minutes the provider is asked for all that it runs.
+Every two minutes, the provider lists all machines that it runs.
 
-* *A machine* is left behind if its claim is not there. Claims are older than their machines, so they are asked for after the
-  machines, and from the server: no copy that is behind can make a new machine look abandoned.
-* *A claim* has lost its machine if it was launched before the provider was asked, and is not in the answer.
+* *A machine* is left behind if its claim does not exist. Claims are older than their machines, so they are listed after the
+  machines, and from the server: an old copy could make a new machine look abandoned.
+* *A claim* has lost its machine if the machine was launched before the provider was asked, and is not in the answer.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from contextlib import suppress
 
 from allotment.api.autoscaling import NodeClaim
 from allotment.api.core import Node
+from allotment.api.rights import READ
 from allotment.api.status import NotFound
 from allotment.autoscaler.catalogue.node_claims import ClaimProgress, state_of
 from allotment.client.client import Client
@@ -35,6 +37,10 @@ class Sweep:
     """The reconciler."""
 
     name = "machine-sweep"
+    rights = (
+        f"delete,{READ}: karpenter.sh: nodeclaims",
+        f"delete,{READ}: core: nodes",
+    )
 
     def __init__(
         self,
@@ -67,16 +73,14 @@ class Sweep:
         return Again(SWEEP_SECONDS, "something may have been left behind")
 
     async def _end(self, machine: Running) -> None:
-        """Its node first: by the machine it is found again if this is as far as we get."""
+        """Deletes the node first: if the process ends here, the machine leads to the rest."""
         for node in self._nodes.of(machine.id):
             with suppress(NotFound):
                 await self._client_nodes.delete(node.metadata.name, uid=node.metadata.uid)
         await self._provider.terminate(machine.claim)
 
     async def _drop(self, claim: NodeClaim) -> None:
-        self._status.tell(
-            claim, EventType.WARNING, "MachineGone", "The provider has no such machine any more"
-        )
+        self._status.tell(claim, EventType.WARNING, "MachineGone", "The provider no longer has this machine")
         with suppress(NotFound):
             await self._status.claims.delete(claim.metadata.name, uid=claim.metadata.uid)
 

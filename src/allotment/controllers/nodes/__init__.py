@@ -1,1 +1,1 @@
-"""Nodes that fall silent, and the pods of nodes that are gone."""
+"""Silent nodes, and the pods of deleted nodes."""

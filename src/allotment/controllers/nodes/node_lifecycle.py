@@ -1,33 +1,35 @@
-"""Notices nodes that have fallen silent, and marks them so that nothing new goes there and what is there moves on.
+"""Detects nodes that have fallen silent, and marks them so that no new pods go there and the present ones move elsewhere.
 
-A node is heard of when its Lease is renewed or its status carries a new heartbeat. After 40 seconds of silence its conditions
-become Unknown. The Ready condition, whoever wrote it, becomes taints: False is ``not-ready``, Unknown is ``unreachable``, each
-with NoSchedule and NoExecute; when the node is Ready again they go. Evicting pods is the matter of the taint eviction.
+A sign of life is a renewed Lease or a new heartbeat in the node's status. After 40 seconds of silence, the node's conditions
+become Unknown. The Ready condition, whoever wrote it, determines the taints: False gives ``not-ready``, Unknown gives
+``unreachable``, each with NoSchedule and NoExecute. When the node is Ready again, the taints are removed. The taint eviction
+evicts the pods.
 
-* *Silence is measured here*, from when a sign of life arrived, on a clock that only runs forward: the times that nodes write
+* *Silence is measured here*, from the arrival of a sign of life, on a monotonic clock, because the times that nodes write
   come from other clocks. A restart of this controller gives every node a fresh start.
-* *A judge who slept does not judge.* If this controller itself comes much too late to look (its machine was suspended, the
-  server was away), the nodes were not heard for that reason, and they get a fresh start too.
-* *A node that was never heard of is left alone*: somebody wrote it by hand, and nothing will ever renew it.
+* *A late controller does not judge.* If this controller itself runs much too late (its machine was suspended, or the server
+  was away), that may be why the nodes seem silent, so they get a fresh start too.
+* *A node without any sign of life is left alone*: somebody created it by hand, and nothing will ever renew it.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable
 
 from allotment.api.core import Node, NodeCondition, Taint
+from allotment.api.rights import READ
+from allotment.api.timestamps import timestamp
 from allotment.client.client import Client, PatchType
 from allotment.client.form import Obj
 from allotment.client.informers import Informers
 from allotment.client.recorder import EventType, Recorder, Subject
 from allotment.client.work_queue import WorkQueue
-from allotment.controllers.clock import Now, real_time, stamp
+from allotment.controllers.clock import Now, loop_time, real_time
 from allotment.controllers.controller import Again
 
 SILENCE_SECONDS = 40.0
 LATE_SECONDS = 10.0
-"""A look at a node that comes so much later than it should says more about us than about the node."""
+"""If a check of a node is late by this much, the controller was the cause, and not the node."""
 
 LEASES = "kube-node-lease"
 NOT_READY, UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
@@ -35,14 +37,19 @@ NOT_READY, UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/unr
 _TAINTS = {"False": NOT_READY, "Unknown": UNREACHABLE}
 _EFFECTS = ("NoSchedule", "NoExecute")
 _FROM_NODES = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
-"""The conditions that a kubelet vouches for, and that nobody can vouch for without it."""
+"""The conditions that only a kubelet can report."""
 _WHY = "NodeStatusUnknown"
 
 
 class NodeLifecycle:
-    """Reconciles nodes, by name. ``clock`` only runs forward; ``now`` is for what people read."""
+    """Reconciles nodes, by name. ``clock`` is monotonic; ``now`` is for times that people read."""
 
     name = "node-lifecycle"
+    rights = (
+        f"{READ}: core: nodes",
+        f"{READ}: coordination.k8s.io: leases",
+        "patch: core: nodes,nodes/status",
+    )
 
     def __init__(
         self,
@@ -51,7 +58,7 @@ class NodeLifecycle:
         recorder: Recorder,
         *,
         now: Now = real_time,
-        clock: Callable[[], float] = lambda: asyncio.get_running_loop().time(),
+        clock: Callable[[], float] = loop_time,
     ) -> None:
         self.queue: WorkQueue[str] = WorkQueue()
         self._recorder, self._now, self._clock = recorder, now, clock
@@ -77,7 +84,7 @@ class NodeLifecycle:
             return
         name = lease["metadata"]["name"]
         if new is None:
-            if self._nodes.get(name) is None:  # it was renewed once more after its node had gone
+            if self._nodes.get(name) is None:  # it was renewed once more after its node was deleted
                 self._heard.pop(name, None)
         elif old is None or old["spec"].get("renewTime") != new["spec"].get("renewTime"):
             first = name not in self._heard
@@ -95,7 +102,7 @@ class NodeLifecycle:
         if left <= 0:
             node = await self._declare_silent(node)
         await self._taint(node)
-        return Again(left, "it may fall silent") if left > 0 else None
+        return Again(left, "to check for silence") if left > 0 else None
 
     async def _declare_silent(self, node: Node) -> Node:
         known = {each.type for each in node.status.conditions if each.status != "Unknown"}
@@ -104,11 +111,11 @@ class NodeLifecycle:
             stale.append("Ready")
         if not stale:
             return node
-        time = stamp(self._now())
+        time = timestamp(self._now())
         told = {
             "status": "Unknown",
             "reason": _WHY,
-            "message": f"the node has not been heard of for {SILENCE_SECONDS:.0f} s",
+            "message": f"the node has given no sign of life for {SILENCE_SECONDS:.0f} s",
             "lastTransitionTime": time,
         }
         patch = {"status": {"conditions": [{"type": type_, **told} for type_ in stale]}}
@@ -121,7 +128,7 @@ class NodeLifecycle:
 
     async def _taint(self, node: Node) -> None:
         """Makes the node's taints follow from its Ready condition, others left as they are."""
-        wanted = _wanted_taints(node, stamp(self._now()))
+        wanted = _wanted_taints(node, timestamp(self._now()))
         if wanted != list(node.spec.taints):
             taints = [
                 {"key": each.key, "value": each.value, "effect": each.effect, "timeAdded": each.time_added}

@@ -1,24 +1,25 @@
-"""Removes pods whose node does not exist any more, so that the claims they hold are given back.
+"""Removes pods whose node no longer exists, so that their claims are released.
 
-Nobody is left on such a node who could say that the pod's containers have ended. After 40 seconds, in which a node that
-was only registered anew is back, and after the server itself has said that there is no such node, the pod is marked Failed
-(with the condition ``DisruptionTarget``, so that a Job can tell this from a fault of the program) and deleted without grace.
-Pods that are already being deleted, and those that were bound to a node that never was, go the same way.
+No kubelet is left that could report the end of the pod's containers. After 40 seconds (in which a node that was only
+registered anew is back), and after the server itself has confirmed that the node does not exist, the pod is marked Failed and
+deleted without a grace period. The condition ``DisruptionTarget`` lets a Job distinguish this from a failure of the program.
+Pods that are already being deleted, and pods that were bound to a node that never existed, are treated in the same way.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 
 from allotment.api.core import Node, Pod
+from allotment.api.rights import READ
 from allotment.api.status import NotFound
+from allotment.api.timestamps import timestamp
 from allotment.client.client import Client, PatchType
 from allotment.client.informer import Key
 from allotment.client.informers import Informers
 from allotment.client.recorder import Recorder
 from allotment.client.work_queue import WorkQueue
-from allotment.controllers.clock import Now, real_time, stamp
+from allotment.controllers.clock import Now, loop_time, real_time
 from allotment.controllers.controller import Again
 from allotment.controllers.pod_state import BY_NODE, finished, node_of
 
@@ -26,9 +27,14 @@ ABSENT_SECONDS = 40.0
 
 
 class OrphanedPods:
-    """Reconciles pods that are bound to a node. ``clock`` only runs forward."""
+    """Reconciles pods that are bound to a node. ``clock`` is monotonic."""
 
     name = "orphaned-pods"
+    rights = (
+        f"{READ}: core: nodes,pods",
+        "delete: core: pods",
+        "patch: core: pods/status",
+    )
 
     def __init__(
         self,
@@ -37,13 +43,15 @@ class OrphanedPods:
         recorder: Recorder,
         *,
         now: Now = real_time,
-        clock: Callable[[], float] = lambda: asyncio.get_running_loop().time(),
+        clock: Callable[[], float] = loop_time,
     ) -> None:
         self.queue: WorkQueue[Key] = WorkQueue()
         self._now, self._clock = now, clock
         self._client_pods, self._client_nodes = client.of(Pod), client.of(Node)
         self._pods, self._nodes = informers.of(Pod), informers.of(Node)
-        self._absent: dict[str, float] = {}  # nodes that pods name: since when they are known not to be there
+        self._absent: dict[
+            str, float
+        ] = {}  # nodes that pods name, and since when they are known to be absent
         self._pods.add_index(BY_NODE, node_of)
         self._pods.on_change(self._pod_changed)
         self._nodes.on_change(self._node_changed)
@@ -88,9 +96,11 @@ class OrphanedPods:
         meta = pod.metadata
         if not finished(pod):
             await self._client_pods.change(
-                pod, _orphaned(stamp(self._now())), type_=PatchType.STRATEGIC, subresource="status"
+                pod, _orphaned(timestamp(self._now())), type_=PatchType.STRATEGIC, subresource="status"
             )
-        if meta.deletion_grace_period_seconds != 0:  # else a finalizer holds it, and it was told already
+        if (
+            meta.deletion_grace_period_seconds != 0
+        ):  # otherwise a finalizer holds it, and the deletion was already requested
             await self._client_pods.delete(meta.name, meta.namespace, uid=meta.uid, grace_seconds=0)
 
 
@@ -99,7 +109,7 @@ def _orphaned(now: str) -> dict[str, object]:
         "type": "DisruptionTarget",
         "status": "True",
         "reason": "DeletionByPodGC",
-        "message": "the pod's node does not exist any more",
+        "message": "the pod's node no longer exists",
         "lastTransitionTime": now,
     }
     return {"status": {"phase": "Failed", "conditions": [condition]}}

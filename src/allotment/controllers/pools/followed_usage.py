@@ -1,7 +1,7 @@
-"""The usage of all pools, kept up from informers: one for everything in a process that counts devices.
+"""The usage of all pools, kept up to date by informers: one for everything in a process that counts devices.
 
-Slices, claims, taint rules and, where they are served, the early form's slices go in as they change; which pools that touched
-comes out. Claims of the early form are read as v1 shows them.
+Slices, claims, taint rules and, if the server has them, NodeResourceSlices go in as they change; the pools that a change
+touched come out. Claims with KEP-4381 semantic parameters are read in their v1 form.
 """
 
 from __future__ import annotations
@@ -12,17 +12,23 @@ from typing import Any
 from allotment.allocator.pool import PoolID
 from allotment.api.meta import ApiStruct
 from allotment.api.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
+from allotment.api.rights import READ
 from allotment.api.semantic import NodeResourceSlice
 from allotment.client.form import ResourcePath
 from allotment.client.informer import Informer
 from allotment.client.informers import Informers
 from allotment.usage.usage import Usage
 
+RIGHTS = (
+    f"{READ}: resource.k8s.io: devicetaintrules,resourceclaims,resourceslices",
+    f"{READ}: ours: noderesourceslices",
+)
+
 Touched = Callable[[PoolID], None]
 
 
 class FollowedUsage:
-    """``usage`` may be asked at any time; before :meth:`synced` returns it may lack slices and claims."""
+    """``usage`` may be read at any time; before :meth:`synced` returns, slices and claims may be missing."""
 
     def __init__(
         self,
@@ -31,7 +37,7 @@ class FollowedUsage:
         rules: ResourcePath | None = None,
         node_slices: ResourcePath | None = None,
     ) -> None:
-        """``rules`` and ``node_slices`` are where DeviceTaintRules and NodeResourceSlices are served; None: nowhere."""
+        """``rules`` and ``node_slices`` say where the server has DeviceTaintRules and NodeResourceSlices; None: nowhere."""
         self.usage = Usage()
         self._touched: list[Touched] = []
         self._followed: list[Informer[Any]] = [informers.of(ResourceSlice), informers.of(ResourceClaim)]
@@ -43,12 +49,13 @@ class FollowedUsage:
             informer.on_change(self._changed)
 
     async def synced(self) -> None:
-        """Returns when usage is of the whole cluster: what is not there by then is nowhere."""
+        """Returns when the usage is that of the whole cluster: what is not known by then does not exist."""
         for informer in self._followed:
             await informer.synced()
 
     def on_touch(self, touched: Touched) -> None:
-        """Has each pool told that may have changed, gone ones included; those that there are already, at once."""
+        """Registers a function that is called with each pool that may have changed, deleted ones included; and at once with
+        the pools that already exist."""
         self._touched.append(touched)
         for pool in self.usage.pools():
             touched(pool.id)

@@ -1,6 +1,6 @@
-"""Numbers about the pools' controller, under the names of KEP-5677; what it leaves open is named alike.
+"""Metrics of the controller of pools, under the names of KEP-5677; names that it leaves open follow the same pattern.
 
-How stale pools are is how long the one that waits longest has been waiting for its object to be right.
+The staleness of pools is how long the longest-waiting pool has waited for a correct object.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5
 @dataclass(slots=True)
 class _Wait:
     first: float  # since when the object may be wrong
-    last: float  # the last change that it may not show
+    last: float  # the last change that the object may not show
 
 
 def _nothing() -> int:
@@ -32,7 +32,8 @@ def _nothing() -> int:
 
 
 class PoolNumbers(Collector):
-    """Times and failures as they are, counts when somebody asks. Without a registry nobody does."""
+    """Times and failures are recorded as they happen, counts are made when Prometheus asks. Without a registry, nothing is
+    served."""
 
     def __init__(
         self, registry: CollectorRegistry | None = None, *, clock: Callable[[], float] = time.monotonic
@@ -53,7 +54,7 @@ class PoolNumbers(Collector):
             registry.register(self)
 
     def follow(self, claims: Callable[[], int], pools: Callable[[], int], depth: Callable[[], int]) -> None:
-        """Where to count claims that hold devices, pools that have an object, and pools in the queue."""
+        """Sets the sources for counting claims that hold devices, pools that have an object, and pools in the queue."""
         self._claims, self._pools, self._depth = claims, pools, depth
 
     def touched(self, pool: PoolID) -> None:
@@ -62,7 +63,7 @@ class PoolNumbers(Collector):
 
     @contextmanager
     def syncing(self, pool: PoolID) -> Iterator[None]:
-        """Around the work on one pool; what changes meanwhile may not be in it."""
+        """The context of the work on one pool; changes that come meanwhile may not be included."""
         began = self._clock()
         try:
             yield
@@ -93,5 +94,5 @@ class PoolNumbers(Collector):
         yield depth
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing: the families are known without counting."""
+        """Returns nothing: the families are known without counting."""
         return ()

@@ -1,8 +1,11 @@
-"""Says that ResourcePools are being counted: a Lease, one for all pools, renewed every ten seconds while the counter knows the cluster.
+"""Reports that ResourcePools are up to date: one Lease for all pools, renewed every ten seconds while the counter knows the
+cluster.
 
-Its time is the moment up to which all pools show what happened: if some cannot be written, it stands still with them, although the counter runs.
+Its time is the moment up to which all pools show every change: if some cannot be written, it stands still with them, although
+the counter runs.
 
-A write per pool would say the same and cost as many writes as there are pools; clients judge the lease with ``usage.counter``.
+A heartbeat in each pool would cost as many writes as there are pools and say no more; clients judge the lease with
+``usage.counter``.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from allotment.api.status import NotFound
+from allotment.api.timestamps import fine_timestamp
 from allotment.client.client import Client
 from allotment.client.form import Obj
 from allotment.client.work_queue import WorkQueue
@@ -26,6 +30,10 @@ class PoolHeartbeat:
     """Reconciles the one lease."""
 
     name = "pool-heartbeat"
+    rights = (
+        "create: coordination.k8s.io: leases",
+        f"patch: coordination.k8s.io: leases: {NAME}",
+    )
 
     def __init__(
         self, client: Client, followed: FollowedUsage, numbers: PoolNumbers, *, now: Now = real_time
@@ -36,10 +44,9 @@ class PoolHeartbeat:
         self.queue.add(NAME)
 
     async def reconcile(self, key: str) -> Again:
-        """Needs no precondition: it says that somebody counts now, whatever was said before."""
+        """Needs no precondition: it says that a controller counts now, whatever the lease said before."""
         await self._followed.synced()
-        shown = self._now() - timedelta(seconds=self._numbers.staleness())
-        time = shown.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        time = fine_timestamp(self._now() - timedelta(seconds=self._numbers.staleness()))
         spec: Obj = {"holderIdentity": HOLDER, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": time}
         try:
             await self._leases.patch(NAME, {"spec": spec}, NAMESPACE)
@@ -48,4 +55,4 @@ class PoolHeartbeat:
             await self._leases.create(
                 {"apiVersion": API_VERSION, "kind": "Lease", "metadata": meta, "spec": spec}
             )
-        return Again(RENEW_SECONDS, "the lease is to be renewed")
+        return Again(RENEW_SECONDS, "the lease must be renewed")

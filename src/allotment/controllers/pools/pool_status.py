@@ -1,8 +1,8 @@
-"""A pool's usage as the status of its ResourcePool: counts, conditions, what is wrong. No claim is named.
+"""A pool's usage as the status of its ResourcePool: counts, conditions, errors. The status names no claim.
 
-Times say when something changed, so a status is made from the one before it: a condition keeps its time of transition while
-its status stays, and ``lastUpdateTime`` moves only if anything else does. A status that says the same is the same value, and
-then there is nothing to write.
+Times say when something changed, so a status is derived from the one before it: a condition keeps its time of transition
+while its status stays, and ``lastUpdateTime`` changes only if anything else does. If nothing has changed, the new status
+equals the old one, and no write is needed.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from allotment.usage.inventory import PoolFinding
 from allotment.usage.pool import PoolUsage
 
 INT32 = 2**31 - 1
-"""The most that the API's counts hold; a driver may announce more slices."""
+"""The largest number in the API's counts; a driver may announce more slices."""
 
 
 def pool_status(usage: PoolUsage, before: ResourcePoolStatus, now: str) -> ResourcePoolStatus:
-    """What the status should be; equal to ``before`` if that says it already."""
+    """The status as it should be; equal to ``before`` if nothing changed."""
     summary = usage.summary
     status = ResourcePoolStatus(
         summary=ResourcePoolSummary(
@@ -46,7 +46,7 @@ def pool_status(usage: PoolUsage, before: ResourcePoolStatus, now: str) -> Resou
 
 
 def status_patch(status: ResourcePoolStatus, before: ResourcePoolStatus) -> Obj:
-    """The merge patch that makes one of the other; what neither knows stays."""
+    """The merge patch from one to the other; fields that neither has stay."""
     return {"status": {**dict.fromkeys(to_builtins(before)), **to_builtins(status)}}
 
 

@@ -1,7 +1,7 @@
-"""ResourcePoolStatusRequests: each is answered once, from the same usage that ResourcePools show, and goes an hour later.
+"""ResourcePoolStatusRequests: each gets one answer, from the usage that ResourcePools show, and is deleted an hour later.
 
-A pool with something wrong is told with its counts and, in ``validationError``, the reason: nothing of it is available.
-Upstream waits for such pools to become whole, and may never answer.
+The answer for a pool with errors has its counts and, in ``validationError``, the reason why nothing of it is available.
+Upstream waits for such pools to become complete, and may never answer.
 """
 
 from __future__ import annotations
@@ -15,12 +15,15 @@ from allotment.api.pools import (
     ResourcePoolStatusRequest,
     ResourcePoolStatusRequestSpec,
 )
+from allotment.api.rights import READ
+from allotment.api.timestamps import timestamp
 from allotment.client.client import Client
 from allotment.client.form import Obj
 from allotment.client.informers import Informers
 from allotment.client.work_queue import WorkQueue
-from allotment.controllers.clock import Now, left, real_time, stamp
+from allotment.controllers.clock import Now, left, real_time
 from allotment.controllers.controller import Again
+from allotment.controllers.pools import followed_usage
 from allotment.controllers.pools.followed_usage import FollowedUsage
 from allotment.usage.partitions import PartitionError, PartitionKind
 from allotment.usage.pool import PoolUsage
@@ -28,17 +31,22 @@ from allotment.usage.shareable import Shareable
 from allotment.usage.usage import Usage
 
 KEPT = 3600.0
-"""Seconds that an answer stays, as upstream's."""
+"""How many seconds an answer stays, as upstream."""
 LIMIT = 100
 ERROR_BYTES = 256
 CAPACITIES_MAX = 32
-"""That the API has room for; a pool with more, by which it would tell nothing at all, tells the first."""
+"""The largest number in the API; of a pool with more, the first ones are reported, because otherwise nothing could be."""
 
 
 class PoolStatusRequests:
-    """The reconciler; keys are names of requests."""
+    """The reconciler; its keys are names of requests."""
 
     name = "pool-status-requests"
+    rights = (
+        *followed_usage.RIGHTS,
+        f"delete,{READ}: resource.k8s.io: resourcepoolstatusrequests",
+        "patch: resource.k8s.io: resourcepoolstatusrequests/status",
+    )
 
     def __init__(
         self, client: Client, informers: Informers, followed: FollowedUsage, *, now: Now = real_time
@@ -61,9 +69,9 @@ class PoolStatusRequests:
         if request.status is None:
             await self._followed.synced()
             spec = request.spec
-            status = answer(self._usage, spec, stamp(self._now()))
+            status = answer(self._usage, spec, timestamp(self._now()))
             await self._requests.change(request, {"status": status}, subresource="status")
-            return None  # its change brings it back
+            return None  # its next change brings it back
         remaining = left(_answered(request), KEPT, self._now())
         if remaining > 0:
             return Again(remaining, "answers are kept for an hour")
@@ -72,7 +80,7 @@ class PoolStatusRequests:
 
 
 def answer(usage: Usage, spec: ResourcePoolStatusRequestSpec, now: str) -> Obj:
-    """The status of a request: the pools that match, sorted by driver and name."""
+    """The status of a request: the matching pools, sorted by driver and name."""
     pools = [
         pool
         for pool in usage.pools()
@@ -86,7 +94,7 @@ def answer(usage: Usage, spec: ResourcePoolStatusRequestSpec, now: str) -> Obj:
         "status": "True",
         "lastTransitionTime": now,
         "reason": "CalculationComplete",
-        "message": f"{len(told)} of {len(pools)} matching pools told of, {wrong} of them with an error",
+        "message": f"{len(told)} of {len(pools)} matching pools reported, {wrong} of them with an error",
     }
     return {"poolCount": len(pools), "pools": told, "conditions": [condition]}
 
@@ -145,14 +153,14 @@ def _shareable(shared: Shareable | None) -> Obj:
 
 
 def _error(pool: PoolUsage) -> str:
-    """Why nothing of a pool is given out; upstream's word for a pool that is not whole comes first, for programs."""
+    """Why nothing can be allocated from a pool. For programs, upstream's word for an incomplete pool comes first."""
     if not pool.complete.holds:
         return f"PoolIncomplete: {pool.complete.message}"
     return "" if pool.valid.holds else f"{pool.valid.reason}: {pool.valid.message}"
 
 
 def cut(text: str) -> str:
-    """As much as an error may have, and no half of a character."""
+    """Cuts to the maximal length of an error, without splitting a character."""
     return text.encode()[:ERROR_BYTES].decode(errors="ignore")
 
 

@@ -1,11 +1,12 @@
-"""ResourcePools: for each pool that slices publish an object with how many devices it has and how many are left.
+"""ResourcePools: for each published pool, an object with the number of its devices and how many are left.
 
-Key is a pool. What there should be is the pool's usage; what there is are the objects whose spec names the pool, whatever they
-are called. One is made, kept up or removed; a second one, or one for another node, is removed, since a spec never changes.
+The key is a pool. The desired state is the pool's usage; the present state is the objects whose spec names the pool, under
+any name. One object is created, updated or removed. A second one, or one for another node, is removed, because a spec never
+changes.
 
-A pool that was touched waits ``UPDATE_PAUSE`` seconds, so that a burst of claims is one write and no pool is written more often than
-that. An object is named as KEP-5677 says where that name is valid and free; a name that another pool's object took in the
-same moment is refused by the server, and the pool comes back to choose again.
+After a change, a pool waits ``UPDATE_PAUSE`` seconds, so that a burst of claims costs one write, and no pool is written more
+often than that. An object gets the name that KEP-5677 defines, if that name is valid and free. If another pool's object takes
+the name at the same moment, the server refuses the creation, and the pool is reconciled again with another name.
 """
 
 from __future__ import annotations
@@ -15,13 +16,16 @@ from collections.abc import Container
 from allotment.allocator.pool import PoolID
 from allotment.api.meta import ObjectMeta
 from allotment.api.pools import ResourcePool, ResourcePoolSpec, ResourcePoolStatus
+from allotment.api.rights import READ
+from allotment.api.timestamps import timestamp
 from allotment.client.client import Client, Collection
 from allotment.client.form import ResourcePath, Typed, resource_of
 from allotment.client.informer import Informer
 from allotment.client.informers import Informers
 from allotment.client.work_queue import WorkQueue
-from allotment.controllers.clock import Now, real_time, stamp
+from allotment.controllers.clock import Now, real_time
 from allotment.controllers.own_writes import OwnWrites
+from allotment.controllers.pools import followed_usage
 from allotment.controllers.pools.followed_usage import FollowedUsage
 from allotment.controllers.pools.metrics import PoolNumbers
 from allotment.controllers.pools.pool_status import pool_status, status_patch
@@ -29,15 +33,20 @@ from allotment.usage.names import pool_object_name
 from allotment.usage.pool import PoolUsage
 
 UPDATE_PAUSE = 0.2
-"""Seconds. A change is to be seen within a second."""
+"""Seconds. A change should be visible within a second."""
 _BY_POOL = "pool"
 _NATIVE = resource_of(ResourcePool)
 
 
 class Pools:
-    """The reconciler. ``place`` is where ResourcePools are served."""
+    """The reconciler. ``place`` is where the server has ResourcePools."""
 
     name = "pools"
+    rights = (
+        *followed_usage.RIGHTS,
+        f"create,delete,{READ}: ours: resourcepools",
+        "patch: ours: resourcepools/status",
+    )
 
     def __init__(
         self,
@@ -98,15 +107,15 @@ class Pools:
             api_version=self._api_version,
             metadata=ObjectMeta(name=pool_object_name(usage.id, _Taken(self._seen, usage.id))),
             spec=_spec(usage),
-            status=pool_status(usage, ResourcePoolStatus(), stamp(self._now())),
+            status=pool_status(usage, ResourcePoolStatus(), timestamp(self._now())),
         )
         made = await self._pools.create(pool)
         self._written.wrote(usage.id, made.metadata.resource_version)
-        if made.status == ResourcePoolStatus():  # a custom resource is made without its status
+        if made.status == ResourcePoolStatus():  # a custom resource is created without its status
             await self._update(made, usage)
 
     async def _update(self, pool: ResourcePool, usage: PoolUsage) -> None:
-        status = pool_status(usage, pool.status, stamp(self._now()))
+        status = pool_status(usage, pool.status, timestamp(self._now()))
         if status == pool.status:
             return
         patch = status_patch(status, pool.status)
@@ -128,7 +137,7 @@ class _Taken(Container[str]):
 
 
 def pool_of(pool: ResourcePool) -> PoolID:
-    """The pool that an object stands for."""
+    """The pool of an object."""
     return PoolID(pool.spec.driver, pool.spec.pool_name)
 
 

@@ -1,17 +1,17 @@
-"""Vendors' parameter objects become ResourceClaimParameters and ResourceClassParameters, as KEP-4381 has it.
+"""Vendors' parameter objects become ResourceClaimParameters and ResourceClassParameters, as KEP-4381 describes.
 
-Each driver has a :class:`~allotment.controllers.semantic.translator.Translator`. For each object of its kind there is exactly one
-generated object, or none:
+Each driver has a :class:`~allotment.controllers.semantic.translator.Translator`. Each object of its kind has at most one
+generated object:
 
-* it translates: the generated object has the translation, says in ``generatedFrom`` what it was made from, and has a name that
-  follows from group, kind and name, so that repeating never makes a second one (which claims would find ambiguous);
-* it is refused, by the translator or by the server: the generated object goes, since it would no longer say what its author
-  asks for, and an event on the vendor's object says why;
-* it is gone: the generated object goes too. Where namespaces allow, the vendor's object owns it, so that this holds also
-  while nobody of us runs.
+* The object translates: the generated object has the translation, and names its source in ``generatedFrom``. Its name is
+  derived from group, kind and name, so that a repetition never creates a second one (which would be ambiguous for claims).
+* The translator or the server refuses it: the generated object is deleted, because it would no longer match the author's
+  request, and an event on the vendor's object says why.
+* The object is deleted: the generated object is deleted too. Where namespaces allow, the vendor's object owns it, so that
+  this works even while this controller does not run.
 
-Absence in a copy proves little: the server is asked before anything is deleted for it, unless the vendor's whole kind is
-gone. An object of the name that we did not make is left alone.
+Absence in a copy proves little: before anything is deleted for that reason, the server is asked, unless the vendor's whole
+kind is gone. An object of that name that this controller did not create is left alone.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from allotment.api import codec, semantic
+from allotment.api.rights import READ
 from allotment.api.status import BadRequest, Invalid, NotFound, TooLarge
 from allotment.client.client import Client, Collection
 from allotment.client.form import Obj, ResourcePath
@@ -30,6 +31,7 @@ from allotment.client.informers import Informers
 from allotment.client.recorder import EventType, Recorder, Subject
 from allotment.client.work_queue import WorkQueue
 from allotment.controllers.controller import Again
+from allotment.controllers.semantic import vendor_kinds
 from allotment.controllers.semantic.translator import Translation, Translator, Untranslatable
 from allotment.controllers.semantic.vendor_kinds import VendorKind, VendorKinds
 
@@ -44,7 +46,7 @@ _Content = semantic.ResourceClaimParameters | semantic.ResourceClassParameters
 
 @dataclass(frozen=True, slots=True)
 class VendorObject:
-    """A vendor's object by name, whichever uid it has."""
+    """A vendor's object by name, with any uid."""
 
     kind: VendorKind
     namespace: str
@@ -56,7 +58,7 @@ class VendorObject:
 
 
 class _Product:
-    """One of the two kinds that we generate."""
+    """One of the two generated kinds."""
 
     def __init__(self, client: Client, informers: Informers, type_: type, api_version: str) -> None:
         self.kind = type_.__name__
@@ -74,9 +76,15 @@ class _Product:
 
 
 class Parameters:
-    """Keeps generated parameters as their translators want them. ``api_version`` is where the server has our kinds."""
+    """Keeps generated parameters in agreement with their translators. ``api_version`` is where the server has our kinds."""
 
     name = "parameters"
+    rights = (
+        *vendor_kinds.RIGHTS,
+        f"{READ}: ours: resourceclasses",
+        f"{READ}: resource.k8s.io: resourceclaims",
+        f"create,delete,patch,{READ}: ours: resourceclaimparameters,resourceclassparameters",
+    )
 
     def __init__(
         self,
@@ -88,7 +96,7 @@ class Parameters:
         *,
         api_version: str = semantic.API_VERSION,
     ) -> None:
-        """``kinds`` must have been told the kinds of the translators."""
+        """``kinds`` must already know the kinds of the translators."""
         self.queue: WorkQueue[VendorObject] = WorkQueue()
         self._recorder = recorder
         self._kinds = kinds
@@ -113,12 +121,12 @@ class Parameters:
             self.queue.add(VendorObject(translator.kind, meta.get("namespace", ""), meta["name"]))
 
     def _product_changed(self, old: Obj | None, new: Obj | None) -> None:
-        """Somebody changed or deleted what we made; or it is the list at the start, with what may be left over."""
+        """Called when a generated object was changed or deleted, and at the start with the list, which may contain leftovers."""
         if (obj := new or old) is not None and (source := self._source(obj)) is not None:
             self.queue.add(source)
 
     def _source(self, obj: Obj) -> VendorObject | None:
-        """What an object of ours was generated from; None for objects of others."""
+        """The source of a generated object; None for objects of others."""
         meta, origin = obj["metadata"], obj.get("generatedFrom") or {}
         translator = self._translators.get((origin.get("apiGroup", ""), origin.get("kind", "")))
         if translator is None or (meta.get("labels") or {}).get(MADE_BY) != MAKER:
@@ -143,12 +151,12 @@ class Parameters:
         return None
 
     async def _keep(self, translator: Translator, product: _Product, key: VendorObject, vendor: Obj) -> None:
-        """Has the one generated object be as it should, or none."""
+        """Creates, updates or deletes the one generated object."""
         present = product.find(key)
         if present is not None and self._source(present) != key:
             self._refuse(
                 vendor,
-                f"{product.kind} {generated_name(key)} exists and was not made from it; rename or delete it",
+                f"{product.kind} {generated_name(key)} exists and was not generated from it; rename or delete it",
             )
             return
         answer = _translated(translator, product, vendor)
@@ -159,7 +167,7 @@ class Parameters:
         try:
             await self._write(product, present, _generated(product, key, vendor, answer))
         except (Invalid, BadRequest, TooLarge) as exc:
-            self._refuse(vendor, f"the server refuses what {translator.name} makes of it: {exc.message}")
+            self._refuse(vendor, f"the server refuses the translation of {translator.name}: {exc.message}")
             await self._remove(product, key)
 
     async def _write(self, product: _Product, present: Obj | None, wanted: Obj) -> None:
@@ -175,7 +183,7 @@ class Parameters:
             await product.there.change(present, patch)
 
     async def _remove(self, product: _Product, key: VendorObject) -> None:
-        """Deletes what we generated from an object, in the state that we know."""
+        """Deletes the object generated from a source, in the state in which the copy has it."""
         present = product.find(key)
         if present is not None and self._source(present) == key:
             await product.there.remove(present)
@@ -189,14 +197,15 @@ class Parameters:
 
 
 def generated_name(source: VendorObject) -> str:
-    """One name for each vendor's object: readable, and no other's."""
+    """The name of the object generated from a vendor's object: readable and unique."""
     words = "/".join((source.kind.group, source.kind.kind, source.namespace, source.name))
     digest = hashlib.sha256(words.encode()).hexdigest()[:10]
     return f"{source.name[:200].rstrip('.-')}-{digest}"
 
 
 def merge_patch(old: Any, new: Any) -> Any:
-    """What makes one JSON object the other. Neither has nulls as values: they mean absence, here as in Kubernetes."""
+    """The merge patch from one JSON object to the other. Neither has nulls as values: they mean absence, here as in
+    Kubernetes."""
     if not isinstance(old, dict) or not isinstance(new, dict):
         return new
     changed = {
@@ -214,17 +223,17 @@ async def _exists(collection: Collection[Obj], key: VendorObject) -> bool:
 
 
 def _translated(translator: Translator, product: _Product, vendor: Obj) -> Translation:
-    """A translator's answer. One that fails refuses, with words for those who run it."""
+    """A translator's answer. A translator that fails counts as a refusal, with words for the operators of the driver."""
     if product.namespaced and not vendor["metadata"].get("namespace"):
         return Untranslatable("parameters of claims are in the claim's namespace; its kind has no namespaces")
     try:
         answer = translator.translate(vendor)
-    except (Exception, SystemExit) as exc:  # other people's code: one object must not keep the others waiting
+    except (Exception, SystemExit) as exc:  # foreign code: one object must not delay the others
         log.exception("%s failed to translate %s", translator.name, vendor["metadata"]["name"])
         return Untranslatable(f"{translator.name} failed to translate it: {type(exc).__name__}: {exc}")
     if not isinstance(answer, (translator.makes, Untranslatable)):
         return Untranslatable(
-            f"{translator.name} made a {type(answer).__name__} of it instead of {product.kind}"
+            f"{translator.name} returned a {type(answer).__name__} instead of {product.kind}"
         )
     return answer
 
@@ -239,7 +248,7 @@ def _generated(product: _Product, key: VendorObject, vendor: Obj, answer: _Conte
     ours: Obj = {"name": generated_name(key), "labels": {MADE_BY: MAKER}}
     if namespace := product.namespace(key):
         ours["namespace"] = namespace
-    if namespace == key.namespace:  # an owner is in the same namespace or in none
+    if namespace == key.namespace:  # an owner is in the same namespace or cluster-wide
         owner = {"apiVersion": vendor["apiVersion"], "kind": vendor["kind"], "name": key.name}
         ours["ownerReferences"] = [{**owner, "uid": meta["uid"], "controller": True}]
     whole = {"apiVersion": product.api_version, "kind": product.kind, "metadata": ours}

@@ -1,4 +1,4 @@
-"""What a driver's author writes to have a vendor's parameters understood: one pure function, with the kind it is for.
+"""The interface that a driver's author implements to translate a vendor's parameters: one pure function, with its kind.
 
     class Cards:
         name = "cards.dra.example.com"
@@ -9,8 +9,9 @@
             ...
             return ResourceClaimParameters(requests=(...,), vendor_parameters=snapshot(obj))
 
-``controllers.semantic.parameters`` does the rest. The answer has content only; name, namespace and origin are filled in. A package
-that has translators names their classes as entry points of the group ``allotment.translators``; installing it is enough.
+``controllers.semantic.parameters`` does the rest. The answer has only the content; name, namespace and origin are filled in.
+A package with translators names their classes as entry points of the group ``allotment.translators``; installing the package
+is enough.
 """
 
 from __future__ import annotations
@@ -23,12 +24,14 @@ from allotment.api.semantic import ResourceClaimParameters, ResourceClassParamet
 from allotment.client.form import Obj
 from allotment.controllers.semantic.vendor_kinds import VendorKind
 
+__all__ = ["Translator", "Untranslatable"]
+
 ENTRY_POINTS = "allotment.translators"
 
 
 @dataclass(frozen=True, slots=True)
 class Untranslatable:
-    """The object cannot be translated; ``words`` tell its author which field is wrong and what to do about it."""
+    """The object cannot be translated; ``words`` tell its author which field is wrong and how to correct it."""
 
     words: str
 
@@ -37,7 +40,7 @@ Translation = ResourceClaimParameters | ResourceClassParameters | Untranslatable
 
 
 class Translator(Protocol):
-    """A driver's part. ``makes`` says whether its kind is for claims or for classes."""
+    """A driver's translator. ``makes`` says whether its kind is for claims or for classes."""
 
     @property
     def name(self) -> str: ...
@@ -49,29 +52,29 @@ class Translator(Protocol):
     def makes(self) -> type[ResourceClaimParameters] | type[ResourceClassParameters]: ...
 
     def translate(self, obj: Obj) -> Translation:
-        """Gives the same answer for the same object, without asking anybody. The object has passed the schema of its
-        definition and no more."""
+        """Returns the same answer for the same object, without calls to anything else. The object has been checked against
+        the schema of its definition, and nothing more."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """Translators that can be used, and of the others why not."""
+    """The usable translators, and the reasons why the others are not usable."""
 
     translators: tuple[Translator, ...] = ()
     faults: tuple[str, ...] = ()
 
 
 def installed() -> Installed:
-    """The translators of all packages that are installed. One that cannot be loaded or does not say what it is for does not keep the
-    others from working, nor does one for a kind that has another already."""
+    """The translators of all installed packages. A translator that cannot be loaded, that names no valid kind, or whose kind
+    already has another one, is left out; the others work."""
     found: dict[tuple[str, str], Translator] = {}
     faults: list[str] = []
     for point in entry_points(group=ENTRY_POINTS):
         try:
             translator = point.load()()
             kind = _kind_of(translator)
-        except (Exception, SystemExit) as exc:  # other people's code
+        except (Exception, SystemExit) as exc:  # foreign code
             faults.append(
                 f"translator {point.name} ({point.value}) cannot be used: {type(exc).__name__}: {exc}"
             )
@@ -85,7 +88,7 @@ def installed() -> Installed:
 
 
 def _kind_of(translator: Translator) -> tuple[str, str]:
-    """The kind that a translator is for. Raises TypeError for what is no translator."""
+    """The kind of a translator. Raises TypeError if the object is not a translator."""
     if not isinstance(translator.kind, VendorKind):
         raise TypeError(f"its kind is a {type(translator.kind).__name__}, must be a VendorKind")
     if translator.makes not in (ResourceClaimParameters, ResourceClassParameters):
@@ -96,7 +99,7 @@ def _kind_of(translator: Translator) -> tuple[str, str]:
 
 
 def snapshot(obj: Obj) -> Obj:
-    """The vendor's object as the driver is to see it when it prepares a device: all but what changes by itself."""
+    """The vendor's object as the driver sees it when it prepares a device: without the fields that change by themselves."""
     meta = obj.get("metadata") or {}
     identity = {name: meta[name] for name in ("name", "namespace", "uid") if meta.get(name)}
     content = {name: value for name, value in obj.items() if name not in ("metadata", "status")}

@@ -1,10 +1,11 @@
-"""Follows the kinds of parameters that translators are for, while the server has them.
+"""Follows the parameter kinds of the translators, while the server has them.
 
-A driver's definitions may come before or after its translator, and go again. So one loop asks the server what it serves each
-time a definition changes, and starts and stops an informer a kind. When a kind goes, its objects are told as gone.
+A driver's definitions may be installed before or after its translator, and removed again. So one loop asks the server which
+kinds it has each time a definition changes, and starts and stops an informer per kind. When a kind disappears, its objects
+are reported as deleted.
 
-A translator that names no version gets the one that the server prefers. Reading a vendor's kind takes a role that the
-driver's installation grants; without it the informer tries on and its log says so.
+A translator that names no version gets the one that the server prefers. Reading a vendor's kind requires a role that the
+driver's installation grants; without it, the informer keeps trying, and its log says so.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from allotment.api.rights import READ
 from allotment.api.status import StatusError
 from allotment.client.backoff import Backoff
 from allotment.client.client import Client, Collection
@@ -23,6 +25,8 @@ from allotment.client.informer import Informer
 from allotment.client.informers import Informers
 from allotment.client.places import DEFINITIONS
 from allotment.client.transport import Disconnected
+
+RIGHTS = (f"{READ}: apiextensions.k8s.io: customresourcedefinitions",)
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +47,7 @@ Handler = Callable[[ResourcePath, Obj | None, Obj | None], None]
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """A kind that the server has: its objects there, and the copy of them."""
+    """A kind that the server has: its place there, and the copy of its objects."""
 
     collection: Collection[Obj]
     informer: Informer[Obj]
@@ -56,8 +60,8 @@ class VendorKinds:
     def __init__(self, client: Client, informers: Informers, kinds: Iterable[VendorKind] = ()) -> None:
         self._client = client
         self._kinds = frozenset(kinds)
-        self._served: frozenset[tuple[str, str]] | None = None  # None before the server was asked
-        self._resources: dict[VendorKind, ResourcePath] = {}  # of the kinds that are served
+        self._served: frozenset[tuple[str, str]] | None = None  # None until the server was asked
+        self._resources: dict[VendorKind, ResourcePath] = {}  # of the kinds that the server has
         self._followed: dict[ResourcePath, Followed] = {}
         self._handlers: list[Handler] = []
         self._news = asyncio.Event()
@@ -69,17 +73,17 @@ class VendorKinds:
     # --- what others ask ---
 
     def is_served(self, group: str, kind: str) -> bool:
-        """Whether the server has a kind, be it one of these or another."""
+        """Whether the server has a kind, one of these or any other."""
         return (group, kind) in (self._served or ())
 
     def is_gone(self, kind: VendorKind) -> bool:
-        """Whether there surely are no objects of a kind: it is not served, and not because its definition is not ready."""
+        """Whether a kind certainly has no objects: the server does not have it, and not because its definition is not ready."""
         known = self._served is not None and self._definitions.version > 0
         defined = self._definitions.by(_BY_KIND, (kind.group, kind.kind))
         return known and not defined and not self.is_served(kind.group, kind.kind)
 
     def find(self, kind: VendorKind) -> Followed | None:
-        """None while the server does not have the kind, and for others than these."""
+        """None while the server does not have the kind, and for kinds without translators."""
         resource = self._resources.get(kind)
         return self._followed.get(resource) if resource else None
 
@@ -103,7 +107,7 @@ class VendorKinds:
                     try:
                         self._settle(tasks, await discover(self._client))
                     except (StatusError, Disconnected) as exc:
-                        log.info("cannot ask the server what it serves: %s; trying again", exc)
+                        log.info("cannot ask the server which kinds it has: %s; trying again", exc)
                         self._news.set()
                         await asyncio.sleep(backoff.next())
                     else:
@@ -122,7 +126,7 @@ class VendorKinds:
             found.setdefault(VendorKind(group, each.resource.kind), each.resource)
             found.setdefault(VendorKind(group, each.resource.kind, version), each.resource)
         kept = {kind: resource for kind, resource in self._resources.items() if not self.is_gone(kind)}
-        known = {**kept, **found}  # a definition that is not ready, or still going, may come back
+        known = {**kept, **found}  # a definition that is not ready, or still being deleted, may come back
         self._resources = {kind: known[kind] for kind in self._kinds if kind in known}
         wanted = set(self._resources.values())
         for resource in [resource for resource in self._followed if resource not in wanted]:

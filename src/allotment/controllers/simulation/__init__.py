@@ -1,9 +1,9 @@
-"""Nodes that are only played: what a kubelet and device drivers would do for a fleet that does not exist.
+"""Simulated nodes: the work of a kubelet and of device drivers, for a fleet that does not exist.
 
-Everything is said by the objects themselves, so that any manifest can make a fleet:
+The objects themselves control the simulation, so that any manifest can make a fleet:
 
-* a node with the label ``allotment.dev/simulated: "true"`` is played; take the label away and the node falls silent, as if
-  its plug were pulled;
+* a node with the label ``allotment.dev/simulated: "true"`` is simulated; remove the label and the node falls silent, as after
+  a power failure;
 * a pod with the annotation ``allotment.dev/run-seconds: "N"`` ends N seconds after it started, with the exit code of
   ``allotment.dev/exit-code`` (0 unless it says otherwise). A simulated container is never restarted. Without the annotation
   a pod runs until it is deleted;

@@ -1,11 +1,12 @@
-"""Plays the part of device drivers that make devices ready before a pod may be bound to them (binding conditions).
+"""Simulates device drivers that prepare devices before a pod is bound to them (binding conditions).
 
-A scheduler that gives out a device with binding conditions writes the allocation and waits. The driver attaches the device,
-say, and reports each condition in the claim's ``status.devices``; then the pod is bound. Here the reporting is all there is: the
-conditions come true some seconds after the allocation, as the pool's slices say (see ``marks``). Conditions that say that
-binding failed never come.
+A scheduler that allocates a device with binding conditions writes the allocation and waits. A real driver then attaches the
+device, for example, and reports each condition in the claim's ``status.devices``; after that, the pod is bound. The
+simulation only reports: the conditions become true some seconds after the allocation, as the pool's slices say (see
+``marks``). Conditions that mean that binding failed never occur.
 
-Reports are applied, as drivers do, so that they own just their conditions and other drivers' entries stay.
+Reports are applied (server-side apply), as drivers do, so that they own only their conditions, and other drivers' entries
+stay.
 """
 
 from __future__ import annotations
@@ -18,12 +19,14 @@ from allotment.api.resource import (
     ResourceClaim,
     ResourceSlice,
 )
+from allotment.api.rights import READ
+from allotment.api.timestamps import timestamp
 from allotment.client.client import Client
 from allotment.client.form import Obj
 from allotment.client.informers import Informers
 from allotment.client.recorder import Recorder
 from allotment.client.work_queue import WorkQueue
-from allotment.controllers.clock import Now, left, real_time, stamp
+from allotment.controllers.clock import Now, left, real_time
 from allotment.controllers.controller import Again
 from allotment.controllers.simulation.marks import binding_seconds
 from allotment.controllers.simulation.prepare import ClaimKey, PoolKey
@@ -35,6 +38,11 @@ class SimulatedDrivers:
     """Reconciles claims whose devices have binding conditions."""
 
     name = "simulated-drivers"
+    rights = (
+        f"{READ}: resource.k8s.io: resourceclaims,resourceslices",
+        "patch: resource.k8s.io: resourceclaims/status",
+        "arbitrary-node:patch: resource.k8s.io: resourceclaims/driver",
+    )
 
     def __init__(
         self, client: Client, informers: Informers, recorder: Recorder, *, now: Now = real_time
@@ -58,17 +66,17 @@ class SimulatedDrivers:
         if not _unready(claim):
             return None
         waits = [(result, self._wait(result, allocation)) for result in _conditional(allocation)]
-        played = [(result, wait) for result, wait in waits if wait is not None]
-        if not played:
+        simulated = [(result, wait) for result, wait in waits if wait is not None]
+        if not simulated:
             return None
-        if (wait := max(wait for _, wait in played)) > 0:
+        if (wait := max(wait for _, wait in simulated)) > 0:
             return Again(wait, "its devices are not ready yet")
-        report = _report(claim, [result for result, _ in played], stamp(self._now()))
+        report = _report(claim, [result for result, _ in simulated], timestamp(self._now()))
         await self._client_claims.apply(report, manager=self.name, subresource="status", force=True)
         return None
 
     def _wait(self, result: DeviceRequestAllocationResult, allocation: AllocationResult) -> float | None:
-        """Seconds until the device is ready; None if its driver is not played."""
+        """Seconds until the device is ready; None if its driver is not simulated."""
         slices = self._slices.by(_BY_POOL, PoolKey(result.driver, result.pool))
         told = [seconds for slice in slices if (seconds := binding_seconds(slice)) is not None]
         if not told:
@@ -82,7 +90,7 @@ def _conditional(allocation: AllocationResult) -> list[DeviceRequestAllocationRe
 
 
 def _unready(claim: ResourceClaim) -> bool:
-    """Whether a device of the claim has a binding condition that is not true yet."""
+    """Whether a device of the claim has a binding condition that is not yet true."""
     conditional = _conditional(claim.status.allocation) if claim.status.allocation is not None else ()
     if not conditional:
         return False
@@ -102,7 +110,7 @@ def _device(result: DeviceRequestAllocationResult) -> tuple[str, str, str, str]:
 
 
 def _report(claim: ResourceClaim, results: Sequence[DeviceRequestAllocationResult], now: str) -> Obj:
-    """What the drivers of these devices say of them: every condition is met."""
+    """What the drivers of these devices report: every condition is met."""
     meta = claim.metadata
     return {
         "apiVersion": claim.api_version,

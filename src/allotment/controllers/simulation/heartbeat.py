@@ -1,10 +1,10 @@
-"""Keeps simulated nodes alive: a Lease renewed every ten seconds, and the Ready condition true.
+"""Keeps simulated nodes alive: a Lease renewed every ten seconds, and a true Ready condition.
 
-Why Leases, when the process that plays the nodes is also the one that judges them? Because then nothing else needs to know
-which nodes are played: the node lifecycle controller, ours or Kubernetes' own, sees what it sees of any node, and taking the
-label off a node (or stopping this process) is a power cut that the rest of the cluster answers as it would a real one. It costs a
-tenth of a small write a second for each node. A node's turn, one of the ten seconds, follows from its name: a fleet does not renew
-all at once, and those whose turn it is share the server's commits. The Ready condition is written only when it is not true.
+Why Leases, when the process that simulates the nodes is also the one that judges them? Because nothing else then needs to
+know which nodes are simulated. The node lifecycle controller, ours or that of Kubernetes, sees the same as for any node, and
+removing the label from a node (or stopping this process) acts like a power failure. The cost is a tenth of a small write per
+second and node. A node's second of the ten is derived from its name: the fleet does not renew all at once, and nodes with the
+same second share the server's commits. The Ready condition is written only when it is not true.
 """
 
 from __future__ import annotations
@@ -12,19 +12,21 @@ from __future__ import annotations
 import zlib
 
 from allotment.api.core import Node
+from allotment.api.rights import READ
 from allotment.api.status import NotFound
+from allotment.api.timestamps import fine_timestamp, moment, timestamp
 from allotment.client.client import Client, PatchType
 from allotment.client.form import Obj
 from allotment.client.informers import Informers
 from allotment.client.recorder import Recorder
 from allotment.client.work_queue import WorkQueue
-from allotment.controllers.clock import Now, moment, real_time, stamp
+from allotment.controllers.clock import Now, real_time
 from allotment.controllers.controller import Again
 from allotment.controllers.simulation.marks import is_simulated
 
 LEASES = "kube-node-lease"
 TURNS = 10
-"""One a second."""
+"""One slot per second."""
 RENEW_SECONDS = float(TURNS)
 LEASE_SECONDS = 40
 
@@ -33,6 +35,12 @@ class SimulatedHeartbeat:
     """Reconciles simulated nodes, by name."""
 
     name = "simulated-heartbeat"
+    rights = (
+        f"{READ}: core: nodes",
+        f"{READ}: coordination.k8s.io: leases",
+        "patch: core: nodes/status",
+        f"create,patch: coordination.k8s.io: leases: @{LEASES}",
+    )
 
     def __init__(
         self, client: Client, informers: Informers, recorder: Recorder, *, now: Now = real_time
@@ -59,7 +67,7 @@ class SimulatedHeartbeat:
         if wait <= 0:
             await self._renew(node)
             wait = _until_turn(key, self._now().timestamp())
-        return Again(wait, "its lease is to be renewed")
+        return Again(wait, "its lease must be renewed")
 
     def _until_renewal(self, name: str) -> float:
         lease = self._leases.get(name, LEASES)
@@ -73,7 +81,7 @@ class SimulatedHeartbeat:
 
     async def _renew(self, node: Node) -> None:
         """Needs no precondition: it says that the node lives now, whatever was said before."""
-        name, time = node.metadata.name, self._now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        name, time = node.metadata.name, fine_timestamp(self._now())
         spec = {"holderIdentity": name, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": time}
         try:
             await self._client_leases.patch(name, {"spec": spec}, LEASES)
@@ -81,7 +89,7 @@ class SimulatedHeartbeat:
             await self._client_leases.create(_lease(node, spec))
 
     async def _report_ready(self, node: Node) -> None:
-        time = stamp(self._now())
+        time = timestamp(self._now())
         ready = {
             "type": "Ready",
             "status": "True",
@@ -100,7 +108,7 @@ def _is_ready(node: Node) -> bool:
 
 
 def _until_turn(name: str, time: float) -> float:
-    """Seconds until the node's turn comes next; not sooner than in half a round."""
+    """Seconds until the node's next turn, and at least half a round."""
     turn = zlib.crc32(name.encode()) % TURNS
     wait = (turn - time) % RENEW_SECONDS
     return wait if wait >= RENEW_SECONDS / 2 else wait + RENEW_SECONDS

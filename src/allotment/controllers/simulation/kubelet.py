@@ -1,31 +1,33 @@
-"""Plays the kubelet of every simulated node: pods start, run, end and go.
+"""Simulates the kubelet of every simulated node: pods start, run, end and are removed.
 
 A pod that was bound to a simulated node takes these steps, each one write:
 
-1. its devices are looked at once more (``prepare``). If something is in the way, the pod waits, says why in its
-   PodReadyToStartContainers condition, its containers' state and an event, and is tried again when that thing changes;
+1. its devices are checked once more (``prepare``). If there is an obstacle, the pod waits, with the reason in its
+   PodReadyToStartContainers condition, its containers' state and an event, until the cause changes;
 2. it runs: one status with phase, conditions, containers and addresses;
 3. it ends after its run time, if it has one, as Succeeded or Failed;
 4. when it is deleted, its containers end and it is removed, as a kubelet does, by a deletion without grace.
 
-There is no state but the pod's own status, so that a restart goes on where it stood. Simulated devices need no unpreparing.
-A claim seen in the cache may be older than the binding that relies on it; before a pod is told that it cannot start, its
-claims are read from the server itself.
+The only state is the pod's own status, so a restart continues where the last process stopped. Simulated devices need no
+unpreparing. A claim in the cache may be older than the binding that relies on it, so before an obstacle is reported, the
+pod's claims are read from the server.
 """
 
 from __future__ import annotations
 
 from allotment.api.core import Node, Pod
 from allotment.api.resource import ResourceClaim, ResourceSlice
+from allotment.api.rights import READ
 from allotment.api.semantic import NodeResourceSlice
 from allotment.api.status import NotFound
+from allotment.api.timestamps import timestamp
 from allotment.client.client import Client, PatchType
 from allotment.client.form import ResourcePath, resource_of
 from allotment.client.informers import Informers
 from allotment.client.recorder import EventType, Recorder, Subject
 from allotment.client.work_queue import WorkQueue
 from allotment.controllers.claims.claim_users import names_used
-from allotment.controllers.clock import Now, left, real_time, stamp
+from allotment.controllers.clock import Now, left, real_time
 from allotment.controllers.controller import Again
 from allotment.controllers.pod_state import BY_NODE, finished, node_of
 from allotment.controllers.simulation import pod_status
@@ -47,13 +49,20 @@ _NODE_SLICES = resource_of(NodeResourceSlice)
 _BY_POOL = "simulation: pool"
 _BY_SLICE_NODE = "spec.nodeName"
 _STOPPED_BY_SIGNAL = 0
-"""Simulated programs end well when they are asked to."""
+"""Simulated programs end with success when they are asked to end."""
 
 
 class SimulatedKubelet:
     """Reconciles pods on simulated nodes. ``node_slices`` is where the server has NodeResourceSlices, if it has them."""
 
     name = "simulated-kubelet"
+    rights = (
+        f"delete,{READ}: core: pods",
+        f"{READ}: core: nodes",
+        f"{READ}: resource.k8s.io: resourceclaims,resourceslices",
+        f"{READ}: ours: noderesourceslices",
+        "patch: core: pods/status",
+    )
 
     def __init__(
         self,
@@ -146,19 +155,19 @@ class SimulatedKubelet:
         return None
 
     def _patience(self, pod: Pod) -> float:
-        """Seconds for which a pod without its claims' names is no news: a scheduler that saw the claims may bind a pod before
+        """For how many seconds missing claim names are no obstacle: a scheduler that knew the claims may bind a pod before
         their names are in its status."""
         bound = (each for each in pod.status.conditions if each.type == "PodScheduled")
         since = next((each.last_transition_time for each in bound), None) or pod.metadata.creation_timestamp
         return min(left(since, KUBELET_PATIENCE, self._now()), KUBELET_PATIENCE)
 
     async def _obstacle(self, pod: Pod, node: Node) -> StartObstacle | None:
-        """What is in the way of the pod, by the cache, and if something is, by the server."""
+        """The obstacle of the pod according to the cache; if there is one, it is checked again with claims from the server."""
         namespace = pod.metadata.namespace
         found = find_obstacle(pod, node, lambda name: self._seen_claims.get(name, namespace), self._published)
         if found is None:
             return None
-        self._blocked.set(_key(pod), found.cause)  # before the read: a change after it brings the pod back
+        self._blocked.set(_key(pod), found.cause)  # before the read: a later change brings the pod back
         fresh = {name: await self._fetch(name, namespace) for name in names_used(pod)}
         found = find_obstacle(pod, node, fresh.get, self._published)
         if found is not None and self._seen_pods.get(pod.metadata.name, namespace) is not None:
@@ -186,7 +195,7 @@ class SimulatedKubelet:
             pod = await self._patch(pod, pod_status.ended(pod, self._stamp(), _STOPPED_BY_SIGNAL))
         if (
             pod.metadata.deletion_grace_period_seconds != 0
-        ):  # else a finalizer holds it, and it was told already
+        ):  # otherwise a finalizer holds it, and the deletion was already requested
             await self._pods.delete(
                 pod.metadata.name, pod.metadata.namespace, uid=pod.metadata.uid, grace_seconds=0
             )
@@ -195,13 +204,13 @@ class SimulatedKubelet:
         return await self._pods.change(pod, patch, type_=PatchType.STRATEGIC, subresource="status")
 
     def _stamp(self) -> str:
-        return stamp(self._now())
+        return timestamp(self._now())
 
 
 class _Blocked:
-    """Which pods wait for which things.
+    """Which pods wait for which causes.
 
-    Invariant: a pod is behind at most one cause, and both directions say the same.
+    Invariant: a pod waits for at most one cause, and both directions agree.
     """
 
     def __init__(self) -> None:

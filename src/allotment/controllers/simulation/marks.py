@@ -1,4 +1,4 @@
-"""The labels and annotations that say what is played, and how long things take. What does not read as a number is not there."""
+"""The labels and annotations that control the simulation, with durations. A value that is not a number counts as absent."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ EXIT_CODE = "allotment.dev/exit-code"
 BINDING_SECONDS_MARK = "allotment.dev/binding-seconds"
 
 LONGEST_SECONDS = 10 * 365 * 86_400.0
-"""Seconds; more would be beyond what dates can be counted with."""
+"""Seconds; larger numbers would exceed the range of dates."""
 
 
 def is_simulated(node: Node | None) -> bool:
@@ -26,18 +26,18 @@ def run_seconds(pod: Pod) -> float | None:
 
 
 def exit_code(pod: Pod) -> int:
-    """With what the pod's containers end, 0 to 255."""
+    """The exit code of the pod's containers, 0 to 255."""
     text = pod.metadata.annotations.get(EXIT_CODE, "0")
     return min(int(text), 255) if text.isascii() and text.isdecimal() and len(text) <= 3 else 0
 
 
 def binding_seconds(slice: ResourceSlice) -> float | None:
-    """How long the slice's driver takes to make its devices ready; None: no driver is played."""
+    """How long the slice's driver takes to prepare its devices; None: no driver is simulated."""
     return seconds(slice.metadata.annotations.get(BINDING_SECONDS_MARK))
 
 
 def seconds(text: str | None) -> float | None:
-    """A number of them, not too many; None if it does not read as one."""
+    """A bounded number of seconds; None if the value is not a number."""
     try:
         found = float(text) if text else math.nan
     except ValueError:

@@ -1,7 +1,7 @@
-"""What a kubelet says about a pod, as one patch of its status for each step of its life.
+"""A kubelet's reports about a pod: one patch of its status for each step of its life.
 
-Patches are strategic: conditions and containers are merged by type and name, so what others say about the pod stays. A
-condition that keeps its status keeps its time.
+Patches are strategic: conditions and containers are merged by type and name, so entries of others stay. A condition that
+keeps its status keeps its time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _STATES = ("waiting", "running", "terminated")
 
 
 def running(pod: Pod, node: Node, now: str) -> Obj:
-    """All containers run; those that run once before the others have done so."""
+    """All containers run; the init containers have ended."""
     conditions = {READY_TO_START: "True", "Initialized": "True", "ContainersReady": "True", "Ready": "True"}
     address = _address(pod.metadata.uid)
     going = {"running": {"startedAt": now}}
@@ -45,7 +45,7 @@ def running(pod: Pod, node: Node, now: str) -> Obj:
 
 
 def waiting(pod: Pod, why: str, now: str) -> Obj:
-    """Nothing runs, for a reason."""
+    """No container runs, for the given reason."""
     conditions = {READY_TO_START: "False", "Initialized": "False" if pod.spec.init_containers else "True"}
     conditions |= {"ContainersReady": "False", "Ready": "False"}
     state = {"waiting": {"reason": PREPARE_FAILED, "message": why}}
@@ -86,7 +86,7 @@ def ended(pod: Pod, now: str, exit_code: int) -> Obj:
 
 
 def waits_because(pod: Pod) -> str:
-    """What :func:`waiting` said about the pod last; empty if it said nothing."""
+    """The reason in the last :func:`waiting` report; empty if there was none."""
     for condition in pod.status.conditions:
         if condition.type == READY_TO_START and condition.reason == PREPARE_FAILED:
             return condition.message or ""
@@ -94,19 +94,19 @@ def waits_because(pod: Pod) -> str:
 
 
 def host_address(node: Node) -> str:
-    """The node's own address, or one that is made up."""
+    """The node's own address, or an invented one."""
     told = (each.address for each in node.status.addresses if each.type == "InternalIP")
     return next(told, None) or _address(node.metadata.name)
 
 
 def _address(of: str) -> str:
-    """One of 10.0.0.0/8, the same for the same name."""
+    """An address in 10.0.0.0/8, always the same for the same name."""
     one, two, three = hashlib.sha256(of.encode()).digest()[:3]
     return f"10.{one}.{two}.{1 + three % 254}"
 
 
 def _conditions(pod: Pod, wanted: Mapping[str, str], now: str) -> list[Obj]:
-    """In the order given. Reason and message of before do not outlive a step."""
+    """The conditions in the given order. Reasons and messages of earlier steps are dropped."""
     before = {condition.type: condition.status for condition in pod.status.conditions}
     return [
         {

@@ -1,11 +1,11 @@
-"""May a pod's devices be prepared on its node? The last look before containers start.
+"""Whether a pod's devices can be prepared on its node: the last check before containers start.
 
-Whoever bound the pod promised devices some time ago, and a driver may have withdrawn them since. So every claim of the pod must
-exist, be made for this pod if it came from a template, be allocated, be reserved for the pod or its group, and each device in
-it must still be published in the newest generation of its pool and reach this node. Claims of v1alpha2 are read in v1, whose
-results name instances of NodeResourceSlices: they are looked up there.
+The scheduler promised the devices some time ago, and a driver may have withdrawn them since. So every claim of the pod must
+exist, be created for this pod if it came from a template, be allocated, and be reserved for the pod or its group. Each device
+in it must still be published in the newest generation of its pool and reach this node. v1alpha2 claims are read in their v1
+form, whose results name instances of NodeResourceSlices; these are looked up there.
 
-What is in the way is a value: a sentence, and the thing whose change may clear it. Sentences name only what is the pod's own.
+An obstacle is a value: a sentence, and the cause whose change may remove it. Sentences name only objects of the pod itself.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ class PoolKey(NamedTuple):
 Cause = ClaimKey | PoolKey
 
 _LONGEST = 200
-"""Characters of a driver's mistake that are worth telling."""
+"""How many characters of a driver's error are reported."""
 
 
 @dataclass(frozen=True, slots=True)
 class StartObstacle:
-    """Why a pod cannot start. ``cause`` is what has to change; None: the pod itself."""
+    """Why a pod cannot start. ``cause`` is what must change; None: the pod itself."""
 
     message: str
     cause: Cause | None = None
@@ -56,7 +56,7 @@ class StartObstacle:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What drivers offer now."""
+    """What drivers publish now."""
 
     slices: Callable[[PoolKey], Sequence[ResourceSlice]]  # of all generations
     node_slices: Callable[[str], Sequence[NodeResourceSlice]]  # of a node
@@ -65,11 +65,11 @@ class Published:
 def find_obstacle(
     pod: Pod, node: Node, claim_of: Callable[[str], ResourceClaim | None], published: Published
 ) -> StartObstacle | None:
-    """The first thing that keeps the pod from starting on its node, if there is one."""
+    """The first obstacle that keeps the pod from starting on its node, if there is one."""
     from_template = {entry.name for entry in pod.spec.resource_claims if not entry.resource_claim_name}
     for entry, name in entries_of(pod):
         if name is None:
-            return StartObstacle(f"the claim for {entry} has not been made from its template yet")
+            return StartObstacle(f"the claim for {entry} has not been created from its template yet")
         key, claim = ClaimKey(pod.metadata.namespace, name), claim_of(name)
         if claim is None:
             return StartObstacle(f"ResourceClaim {name} does not exist", key)
@@ -92,7 +92,7 @@ def _belongs(claim: ResourceClaim, pod: Pod) -> bool:
 def _refusal(claim: ResourceClaim, pod: Pod, from_template: bool) -> str:
     name = claim.metadata.name
     if from_template and not _belongs(claim, pod):
-        return f"ResourceClaim {name} was not made for this pod"
+        return f"ResourceClaim {name} was not created for this pod"
     return f"ResourceClaim {name} is not reserved for this pod"
 
 
@@ -128,7 +128,7 @@ def _reaches(slice: ResourceSlice, device: Device, node: Node) -> bool:
     place = device if slice.spec.per_device_node_selection else slice.spec
     try:
         return node_matches(node, place.node_name, place.all_nodes, place.node_selector)
-    except AllocationError:  # a broken selector reaches nobody
+    except AllocationError:  # an invalid selector reaches no node
         return False
 
 

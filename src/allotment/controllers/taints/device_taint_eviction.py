@@ -1,15 +1,15 @@
 """Pods leave devices that have a ``NoExecute`` taint, at once or when their claim's toleration ends.
 
-A pod uses a device if it is bound and one of its claims has the device and is reserved for it, or for its PodGroup. It
-goes at the earliest time that any taint of any of its devices is no longer borne. Time counts from the taint's
-``timeAdded``, as in Kubernetes: a pod that comes later than that has less of it.
+A pod uses a device if it is bound and one of its claims has the device and is reserved for it, or for its PodGroup. The pod
+is evicted as soon as any taint of any of its devices is no longer tolerated. Time counts from the taint's ``timeAdded``, as
+in Kubernetes: a pod that comes later has less of it.
 
-Changes lead to pods by two indexes, claims by device or pool and pods by claim, so that one tainted device costs the same
-in a fleet of any size. A rule that names no pool is compared with every claim once. Where no device has such a taint,
-changes of pods and claims lead nowhere.
+Two indexes lead from changes to pods, claims by device or pool and pods by claim, so that one tainted device costs the same
+in a fleet of any size. A rule that names no pool is compared with every claim once. While no device has such a taint, changes
+of pods and claims cost nothing.
 
-Rules get a condition that says how far their eviction is, at once when their spec changes and then every ten seconds
-at most. For the effect ``None`` it says what ``NoExecute`` would do.
+The status of each rule has a condition with the progress of its eviction. It is written at once when the rule's spec changes,
+and otherwise at most every ten seconds. For the effect ``None``, it says what ``NoExecute`` would do.
 """
 
 from __future__ import annotations
@@ -29,14 +29,17 @@ from allotment.api.resource import (
     ResourceClaim,
     ResourceSlice,
 )
+from allotment.api.rights import READ
+from allotment.api.timestamps import moment, timestamp
 from allotment.client.client import Client, Collection, PatchType
 from allotment.client.form import ResourcePath, Typed, resource_of
 from allotment.client.informers import Informers
 from allotment.client.recorder import Recorder
 from allotment.client.work_queue import WorkQueue
 from allotment.controllers.claims.claim_users import is_reserved, names_used
-from allotment.controllers.clock import Now, moment, real_time, stamp
+from allotment.controllers.clock import Now, real_time
 from allotment.controllers.controller import Again
+from allotment.controllers.taints import eviction
 from allotment.controllers.taints.device_taints import (
     EVICTS,
     DeviceTaints,
@@ -50,7 +53,7 @@ from allotment.controllers.taints.eviction import Evictions, Words, can_go
 from allotment.controllers.taints.taint_rule_status import EvictionCounts, condition, present
 
 STATUS_SECONDS = 10.0
-"""The shortest time between two writes of a rule's status that its own change did not ask for."""
+"""The least time between two writes of a rule's status, unless the rule itself changed."""
 
 _RULES = resource_of(DeviceTaintRule)
 _BY_DEVICE = "device taint eviction: device"
@@ -70,7 +73,7 @@ class PodKey:
 
 @dataclass(frozen=True, slots=True)
 class ClaimDeadline:
-    """When the users of a claim must go, and the rules that are among the reasons."""
+    """When the users of a claim must leave, and the rules among the reasons."""
 
     at: datetime
     rules: frozenset[RuleKey] = frozenset()
@@ -81,6 +84,11 @@ class DeviceTaintEviction:
     DeviceTaintRules, if it has them."""
 
     name = "device-taint-eviction"
+    rights = (
+        *eviction.RIGHTS,
+        f"{READ}: resource.k8s.io: devicetaintrules,resourceclaims,resourceslices",
+        "patch: resource.k8s.io: devicetaintrules/status",
+    )
 
     def __init__(
         self,
@@ -95,7 +103,9 @@ class DeviceTaintEviction:
         self._now = now
         self._evictions = Evictions(client, recorder, _WORDS, now)
         self._taints = DeviceTaints()
-        self._blamed: dict[str, frozenset[RuleKey]] = {}  # pods by uid: the rules that they wait to go for
+        self._blamed: dict[
+            str, frozenset[RuleKey]
+        ] = {}  # pods by uid: the rules for which they will be evicted
         self._evicted: dict[RuleKey, int] = {}
         self._pods = informers.of(Pod)
         self._claims = informers.of(ResourceClaim)
@@ -103,7 +113,7 @@ class DeviceTaintEviction:
         self._pods.add_index(_BY_CLAIM, _claim_keys)
         self._claims.add_index(_BY_DEVICE, _held)
         self._slices.on_change(self._slice_changed)
-        if rules is not None:  # else no key is ever a rule's
+        if rules is not None:  # without rules, no key is ever a rule's
             self._writable_rules = Collection(client, rules, Typed(DeviceTaintRule))
             self._rules = informers.at(rules, DeviceTaintRule)
             self._rules.on_change(self._rule_changed)
@@ -154,7 +164,7 @@ class DeviceTaintEviction:
         return self._pods.by(_BY_CLAIM, (claim.metadata.namespace, claim.metadata.name))
 
     def _holding(self, selector: DeviceTaintSelector | None) -> list[ResourceClaim]:
-        """The claims that have a device which a rule selects."""
+        """The claims with a device that a rule selects."""
         if selector is None:
             return []
         if selector.driver and selector.pool:
@@ -165,7 +175,9 @@ class DeviceTaintEviction:
     # --- what must happen ---
 
     async def reconcile(self, key: PodKey | RuleKey) -> Again | None:
-        await self._slices.synced()  # else an outdated slice may look like the newest, and counts be too low
+        await (
+            self._slices.synced()
+        )  # otherwise an outdated slice may look like the newest, and counts would be too low
         await self._claims.synced()
         await self._pods.synced()
         return await (self._pod(key) if isinstance(key, PodKey) else self._rule(key))
@@ -228,7 +240,7 @@ class DeviceTaintEviction:
         return None
 
     async def _write(self, rule: DeviceTaintRule, wanted: dict[str, object]) -> None:
-        wanted["lastTransitionTime"] = stamp(self._now())
+        wanted["lastTransitionTime"] = timestamp(self._now())
         patch = {"status": {"conditions": [wanted]}}  # merged by type
         await self._writable_rules.change(rule, patch, type_=PatchType.STRATEGIC, subresource="status")
 
@@ -270,7 +282,7 @@ def _selected(selector: DeviceTaintSelector, claim: ResourceClaim) -> list[Devic
 
 
 def _must_leave(rule: DeviceTaintRule, claim: ResourceClaim) -> bool:
-    """Whether the claim does not bear the rule's taint for ever, taken as one that evicts."""
+    """Whether the claim does not tolerate the rule's taint for ever; the rule is treated as one that evicts."""
     selector, taint = rule.spec.device_selector, msgspec.structs.replace(rule.spec.taint, effect=EVICTS)
     return selector is not None and any(
         borne_until(result.tolerations, taint) is not None for result in _selected(selector, claim)

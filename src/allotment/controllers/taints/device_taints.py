@@ -1,8 +1,8 @@
-"""Which devices have taints that their users must leave for, and where each taint comes from.
+"""Which devices have taints for which their users must leave, and where each taint comes from.
 
 A ``NoExecute`` taint is on the device itself, in a slice of its pool's newest generation, or comes from a DeviceTaintRule
-that selects the device. Both kinds are kept so that one device is asked about, and one change told about, without
-looking at the others: slices by pool with only their tainted devices, rules by what they select.
+that selects the device. Both are stored so that a question about one device, and a change to one, need not look at the
+others: slices by pool, with only their tainted devices, and rules by what they select.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from allotment.api.resource import (
     DeviceToleration,
     ResourceSlice,
 )
-from allotment.controllers.clock import moment
+from allotment.api.timestamps import moment
 from allotment.controllers.taints.eviction import later
 
 EVICTS = "NoExecute"
@@ -33,7 +33,7 @@ _Tainted = dict[str, tuple[DeviceTaint, ...]]
 
 @dataclass(frozen=True, slots=True)
 class RuleKey:
-    """One DeviceTaintRule, not a later one of its name."""
+    """One DeviceTaintRule, but not a later one of its name."""
 
     name: str
     uid: str
@@ -41,7 +41,7 @@ class RuleKey:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """A taint and the rule that it comes from; None: the driver says it of its device."""
+    """A taint and the rule from which it comes; None: the device's driver published it."""
 
     taint: DeviceTaint
     rule: RuleKey | None = None
@@ -69,7 +69,7 @@ class _Pool:
 
 
 class DeviceTaints:
-    """The evicting taints of all devices; false when there are none. Changes come in as an informer tells them."""
+    """The evicting taints of all devices; false when there are none. Changes come in as informers report them."""
 
     def __init__(self) -> None:
         self._pools: dict[PoolID, _Pool] = {}
@@ -80,7 +80,7 @@ class DeviceTaints:
         return bool(self._tainted or self._rules)
 
     def of(self, device: DeviceID) -> Iterator[Cause]:
-        """The taints that the users of a device must leave for unless they tolerate them."""
+        """The taints for which the users of a device must leave unless they tolerate them."""
         for taint in self._tainted.get(device.of_pool, {}).get(device.device, ()):
             yield Cause(taint)
         if self._rules:
@@ -89,12 +89,12 @@ class DeviceTaints:
                     yield Cause(rule.spec.taint, key_of(rule))
 
     def is_current(self, slice_: ResourceSlice) -> bool:
-        """Whether a slice is of its pool's newest generation."""
+        """Whether a slice has its pool's newest generation."""
         pool = self._pools.get(_pool_of(slice_))
         return pool is not None and slice_.spec.pool.generation == pool.newest()
 
     def slice_changed(self, old: ResourceSlice | None, new: ResourceSlice | None) -> list[DeviceID]:
-        """Takes a change in. Returns the devices whose taints are others now."""
+        """Takes in a change. Returns the devices whose taints have changed."""
         touched: dict[PoolID, None] = {}
         if old is not None:
             pool = self._pools[_pool_of(old)]
@@ -108,7 +108,7 @@ class DeviceTaints:
         return [device for each in touched for device in self._refresh(each)]
 
     def rule_changed(self, old: DeviceTaintRule | None, new: DeviceTaintRule | None) -> None:
-        """Takes a change in."""
+        """Takes in a change."""
         if old is not None and (wanted := _wanted(old)) is not None:
             rules = self._rules[wanted]
             del rules[old.metadata.name]
@@ -133,7 +133,7 @@ def key_of(rule: DeviceTaintRule) -> RuleKey:
 
 
 def selects(selector: DeviceTaintSelector | None, device: DeviceID) -> bool:
-    """Whether a rule's selector has a device. No selector has none."""
+    """Whether a rule's selector matches a device. A rule without a selector matches none."""
     if selector is None:
         return False
     wanted = (selector.driver, selector.pool, selector.device)
@@ -145,10 +145,10 @@ def device_of(result: DeviceRequestAllocationResult) -> DeviceID:
 
 
 def borne_until(tolerations: tuple[DeviceToleration, ...], taint: DeviceTaint) -> datetime | None:
-    """Until when an evicting taint is tolerated, at the shortest of the tolerations that match; None: for ever.
+    """Until when an evicting taint is tolerated, by the shortest of the matching tolerations; None: for ever.
 
-    Seconds count only where a toleration names the effect, as the API says. (Kubernetes evicts in spite of a toleration that
-    names none, although its scheduler lets it have the device: the pod would come and go for ever.)
+    As the API says, seconds count only if a toleration names the effect. (Kubernetes evicts in spite of a toleration that
+    names none, although its scheduler allocates the device: the pod would be created and evicted for ever.)
     """
     matching = [each for each in tolerations if tolerates(each, taint)]
     seconds = [each.toleration_seconds if each.effect == EVICTS else None for each in matching]
@@ -167,7 +167,7 @@ def _pool_of(slice_: ResourceSlice) -> PoolID:
 
 
 def _wanted(rule: DeviceTaintRule) -> _Wanted | None:
-    """What an evicting rule selects; None for one that evicts nobody."""
+    """What an evicting rule selects; None for a rule that evicts no pod."""
     selector = rule.spec.device_selector
     if selector is None or rule.spec.taint.effect != EVICTS:
         return None

@@ -1,13 +1,14 @@
-"""A pod that must go at a deadline: waited for, said, marked, deleted.
+"""Evicts a pod at a deadline: it waits, marks the pod, deletes it, and writes events.
 
-Both taint evictions decide who must go and when, each time anew from what is; what happens then is the same and is here:
+Both taint evictions decide which pods must leave and when, each time anew from the present state. The rest is the same for
+both, and is here:
 
-1. the deadline is ahead: the key comes back then, and a change meanwhile may move the deadline or take it away;
-2. it has come: the condition ``DisruptionTarget`` (so that a Job's failure policy can tell an eviction from a fault of
-   the program), then the deletion of this very pod, and an event.
+1. before the deadline, the key comes back at the deadline, and a change meanwhile may move or remove the deadline;
+2. at the deadline, the pod gets the condition ``DisruptionTarget`` (so that a Job's failure policy can distinguish an
+   eviction from a failure of the program), then this very pod is deleted, and an event is written.
 
-A crash between the two writes is repaired by the repetition, which finds the condition in place. Pods that have finished
-hold nothing and are left alone, as are those that are going already.
+A crash between the two writes is repaired by the repetition, which finds the condition in place. Finished pods hold nothing
+and are left alone, as are pods that are already being deleted.
 """
 
 from __future__ import annotations
@@ -16,20 +17,27 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from allotment.api.core import Pod
+from allotment.api.rights import READ
 from allotment.api.status import NotFound
+from allotment.api.timestamps import timestamp
 from allotment.client.client import Client, PatchType
 from allotment.client.recorder import EventType, Recorder, Subject
-from allotment.controllers.clock import Now, stamp
+from allotment.controllers.clock import Now
 from allotment.controllers.controller import Again
 from allotment.controllers.pod_state import finished
 
+RIGHTS = (
+    f"delete,{READ}: core: pods",
+    "patch: core: pods/status",
+)
+
 LONGEST_TIMER = 86_400.0
-"""Seconds after which a deadline is looked at again even if it is years ahead: timers need not hold such numbers."""
+"""After so many seconds, a deadline is checked again even if it is years ahead, because timers cannot hold such numbers."""
 FAR = datetime.max.replace(tzinfo=UTC)
 
 
 def later(time: datetime, seconds: int) -> datetime:
-    """Seconds come from users and may be more than time has."""
+    """The later time. Seconds come from users and may exceed the range of times."""
     try:
         return time + timedelta(seconds=max(seconds, 0))
     except OverflowError:
@@ -38,7 +46,7 @@ def later(time: datetime, seconds: int) -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """What one kind of eviction says."""
+    """The words of one kind of eviction."""
 
     event: str  # the events' reason
     condition: str  # the condition's reason
@@ -46,12 +54,12 @@ class Words:
 
 
 def can_go(pod: Pod) -> bool:
-    """Whether there is anything to evict: bound, not finished, not going already."""
+    """Whether the pod can be evicted: bound, not finished, not already being deleted."""
     return bool(pod.spec.node_name) and not finished(pod) and pod.metadata.deletion_timestamp is None
 
 
 class Evictions:
-    """The pods that have a deadline, by uid, and those already deleted whose end the copy may not show yet.
+    """The pods that have a deadline, by uid, and deleted pods whose end the copy may not show yet.
 
     Call :meth:`forget` when a pod is gone.
     """
@@ -65,7 +73,7 @@ class Evictions:
         self._evicted: set[str] = set()
 
     def wait(self, pod: Pod, deadline: datetime) -> Again | None:
-        """When to come again; None if the time has come."""
+        """When to come again; None if the deadline has passed."""
         seconds = (deadline - self._now()).total_seconds()
         if seconds <= 0:
             return None
@@ -73,24 +81,24 @@ class Evictions:
         return Again(min(seconds, LONGEST_TIMER), "a taint is tolerated until then")
 
     def cancel(self, pod: Pod) -> None:
-        """It need not go after all. Says so if somebody may have heard otherwise."""
+        """Cancels the eviction. Writes an event if the eviction may have been announced."""
         if pod.metadata.uid in self._waiting:
             self._waiting.discard(pod.metadata.uid)
-            self._tell(pod, "The pod may stay: what it would have been deleted for is gone")
+            self._tell(pod, "The pod may stay: the reason for its deletion is gone")
 
     def forget(self, uid: str) -> None:
         self._waiting.discard(uid)
         self._evicted.discard(uid)
 
     async def evict(self, pod: Pod) -> bool:
-        """Whether the pod goes because of this call. Raises ``Conflict`` if the copy was old."""
+        """Whether this call deletes the pod. Raises ``Conflict`` if the copy was old."""
         meta = pod.metadata
         if meta.uid in self._evicted:
             return False
         await self._mark(pod)
         self._evicted.add(
             meta.uid
-        )  # before the deletion: its end may be seen before its reply, and is forgotten then
+        )  # before the deletion: its end may be seen, and forgotten, before its reply
         try:
             await self._pods.delete(meta.name, meta.namespace, uid=meta.uid)
         except NotFound:
@@ -112,7 +120,7 @@ class Evictions:
         condition = {"type": "DisruptionTarget", "status": "True", "reason": words.condition}
         condition["message"] = words.message
         if not targeted:
-            condition["lastTransitionTime"] = stamp(self._now())
+            condition["lastTransitionTime"] = timestamp(self._now())
         await self._pods.change(
             pod,
             {"status": {"conditions": [condition]}},  # merged by type

@@ -1,11 +1,11 @@
 """Pods leave nodes that have a ``NoExecute`` taint, at once or when their toleration ends.
 
-Of a taint's matching tolerations the first counts, as in Kubernetes: without seconds it bears the taint for ever, with
-seconds until then. A pod goes when the first of its taints is no longer borne.
+As in Kubernetes, the first matching toleration of a taint counts: without seconds, it tolerates the taint for ever; with
+seconds, until then. A pod is evicted when the first of its taints is no longer tolerated.
 
-Seconds count from when both the taint and the pod were on the node, as their own times tell (``timeAdded`` and the
-condition ``PodScheduled``), so that a restart of this controller does not begin them anew. People who taint a node often
-leave the time out; then they count from when we first saw it.
+Seconds count from the moment when both the taint and the pod were on the node, according to their own times (``timeAdded``
+and the condition ``PodScheduled``), so that a restart of this controller does not begin them anew. People who taint a node
+often leave the time out; then the seconds count from when this controller first saw the taint.
 """
 
 from __future__ import annotations
@@ -13,15 +13,18 @@ from __future__ import annotations
 from datetime import datetime
 
 from allotment.api.core import Node, Pod, Taint, Toleration
+from allotment.api.rights import READ
+from allotment.api.timestamps import moment
 from allotment.api.toleration import tolerates
 from allotment.client.client import Client
 from allotment.client.informer import Key
 from allotment.client.informers import Informers
 from allotment.client.recorder import Recorder
 from allotment.client.work_queue import WorkQueue
-from allotment.controllers.clock import Now, moment, real_time
+from allotment.controllers.clock import Now, real_time
 from allotment.controllers.controller import Again
 from allotment.controllers.pod_state import BY_NODE, node_of
+from allotment.controllers.taints import eviction
 from allotment.controllers.taints.eviction import Evictions, Words, can_go, later
 
 _WORDS = Words(
@@ -32,9 +35,13 @@ _WORDS = Words(
 
 
 class TaintEviction:
-    """Looks at the pods of a node when its taints change, and at a pod when it is bound or tolerates more or less."""
+    """Checks the pods of a node when its taints change, and a pod when it is bound or when its tolerations change."""
 
     name = "taint-eviction"
+    rights = (
+        *eviction.RIGHTS,
+        f"{READ}: core: nodes",
+    )
 
     def __init__(
         self, client: Client, informers: Informers, recorder: Recorder, *, now: Now = real_time
@@ -42,7 +49,7 @@ class TaintEviction:
         self.queue: WorkQueue[Key] = WorkQueue()
         self._now = now
         self._evictions = Evictions(client, recorder, _WORDS, now)
-        self._noticed: dict[str, datetime] = {}  # pods by uid: since when we see them on a tainted node
+        self._noticed: dict[str, datetime] = {}  # pods by uid: since when they are seen on a tainted node
         self._nodes = informers.of(Node)
         self._pods = informers.of(Pod)
         self._pods.add_index(BY_NODE, node_of)
@@ -76,7 +83,7 @@ class TaintEviction:
         return again
 
     def _deadline(self, pod: Pod) -> datetime | None:
-        """When the pod must go. None: it may stay."""
+        """When the pod must leave. None: it may stay."""
         taints = evicting(self._nodes.get(pod.spec.node_name or ""))
         if not taints:
             self._noticed.pop(pod.metadata.uid, None)
@@ -87,7 +94,7 @@ class TaintEviction:
 
 
 def evicting(node: Node | None) -> tuple[Taint, ...]:
-    """The taints that pods have to leave for."""
+    """The taints for which pods have to leave."""
     return () if node is None else tuple(taint for taint in node.spec.taints if taint.effect == "NoExecute")
 
 

@@ -1,6 +1,7 @@
-"""What a DeviceTaintRule says about itself: whether pods are being evicted for it, how many, in how many namespaces.
+"""The status of a DeviceTaintRule: whether pods are being evicted for it, how many, and in how many namespaces.
 
-Types and reasons are Kubernetes'. Only counts are told: who may read rules may not know whose pods these are.
+Types and reasons are those of Kubernetes. The status has counts only, because a reader of rules may not be allowed to know
+whose pods these are.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ TYPE = "EvictionInProgress"
 
 @dataclass(frozen=True, slots=True)
 class EvictionCounts:
-    """What a rule is about to do, or would do if its effect were NoExecute; ``evicted`` is what it has done so far."""
+    """What a rule will do, or would do if its effect were NoExecute; ``evicted`` is what it has done so far."""
 
     pods: int = 0
     namespaces: int = 0
-    published: int = 0  # devices in slices that it selects
-    allocated: int = 0  # devices in claims that it selects
+    published: int = 0  # devices in slices that the rule selects
+    allocated: int = 0  # devices in claims that the rule selects
     evicted: int = 0
 
 
@@ -61,7 +62,7 @@ def _state(rule: DeviceTaintRule, tally: EvictionCounts) -> tuple[str, str]:
 
 
 def _was_at_work(rule: DeviceTaintRule) -> bool:
-    """Also before this controller started, which has forgotten whom it evicted."""
+    """Also true before this controller started, which does not know which pods were evicted then."""
     before = present(rule)
     return (
         before is not None

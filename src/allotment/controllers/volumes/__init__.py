@@ -1,1 +1,1 @@
-"""Volumes on the embedded server: what kube-controller-manager and a provisioner do elsewhere."""
+"""Volumes on the embedded server: the work of kube-controller-manager and of a provisioner."""

@@ -1,15 +1,15 @@
 """Binds claims and volumes to each other, and releases volumes whose claims are gone.
 
-A claim whose class binds at once gets the smallest volume that fits; one that waits for its first consumer gets the volume that a
-scheduler gave it. Where there is none, a claim that names no class gets the
-default one, and the simulated provisioner makes a volume, if the class is its own. Binding is four writes, each
-of which may be the last before a crash: whose the volume is, its phase, which volume the claim has, the claim's phase. Every
-look at a claim or a volume goes on from where it finds the two.
+A claim whose class binds immediately gets the smallest volume that fits; a claim that waits for its first consumer gets the
+volume that a scheduler chose for it. If there is no volume, a claim without a class gets the default class, and the simulated
+provisioner creates a volume if the class is its own. Binding takes four writes, and a crash may follow any of them: the
+volume's claim, the volume's phase, the claim's volume, the claim's phase. Every call continues from the present state of the
+two.
 
-A volume whose claim is gone is Released: kept for people to look at, or deleted if its policy is ``Delete`` and it was made by the
-simulated provisioner. Other provisioners delete their own.
+A volume whose claim is gone becomes Released: it is kept for people to examine, or deleted if its policy is ``Delete`` and
+the simulated provisioner created it. Other provisioners delete their own volumes.
 
-One worker does all of this, and looks at nothing before it has seen its own last write, so no two claims get one volume.
+One worker does all of this, and it decides nothing before it has seen its own last write, so no two claims get one volume.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from allotment.api.core import Node
+from allotment.api.rights import READ
 from allotment.api.status import NotFound
 from allotment.api.storage import (
     BIND_COMPLETED,
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 
 VOLUME, CLAIM = "PersistentVolume", "PersistentVolumeClaim"
 _ONE = ""
-"""The key of own writes: there is one worker."""
+"""The key of the own writes: there is one worker."""
 
 
 class VolumeKey(NamedTuple):
@@ -62,9 +63,16 @@ class VolumeKey(NamedTuple):
 
 
 class VolumeBinder:
-    """See the module. Run it with one worker."""
+    """Reconciles claims and volumes. Run it with one worker."""
 
     name = "volume-binder"
+    rights = (
+        f"{READ}: core: nodes,persistentvolumeclaims,persistentvolumes",
+        f"{READ}: storage.k8s.io: storageclasses",
+        "create,delete,patch: core: persistentvolumes",
+        "patch: core: persistentvolumeclaims",
+        "patch: core: persistentvolumeclaims/status,persistentvolumes/status",
+    )
 
     def __init__(self, client: Client, informers: Informers, recorder: Recorder) -> None:
         self.queue: WorkQueue[VolumeKey] = WorkQueue()
@@ -111,7 +119,7 @@ class VolumeBinder:
             self.queue.add(VolumeKey(CLAIM, claim.metadata.namespace, claim.metadata.name))
             if claim.spec.volume_name:
                 self.queue.add(VolumeKey(VOLUME, "", claim.spec.volume_name))
-        if new is None:  # a volume may have been given to it that it does not name yet
+        if new is None:  # a volume may have been chosen for it that it does not name yet
             assert old is not None
             for volume in self._storage.of_class.get(class_of(old), {}).values():
                 if belongs_to(volume.pv, old):
@@ -153,17 +161,17 @@ class VolumeBinder:
             await self._provision(claim, waits=waits)
 
     async def _complete(self, claim: PersistentVolumeClaim, volume: PersistentVolume | None) -> None:
-        """A claim names its volume: the other writes follow, or the claim has lost it."""
+        """Continues for a claim that names its volume: the other writes follow, or the claim has lost the volume."""
         free = volume is not None and volume.spec.claim_ref is None
         if volume is not None and (free or belongs_to(volume, claim)):
             await self._bind(claim, volume)
         elif is_bound(claim) and claim.status.phase != "Lost":
-            why = "does not exist any more" if volume is None else "belongs to another claim"
+            why = "no longer exists" if volume is None else "belongs to another claim"
             self._tell(claim, EventType.WARNING, "ClaimLost", f"its volume {claim.spec.volume_name} {why}")
             await self._change_claim(claim, {"status": {"phase": "Lost"}}, status=True)
 
     async def _bind(self, claim: PersistentVolumeClaim, volume: PersistentVolume) -> None:
-        """The four writes, as far as they are to be done; the next look goes on after each."""
+        """Makes the next of the four writes that is missing; the next call makes the one after it."""
         ref = volume.spec.claim_ref
         if ref is None or ref.uid != claim.metadata.uid:
             marks = {} if ref is not None else {"metadata": {"annotations": {BOUND_BY_CONTROLLER: "yes"}}}
@@ -206,7 +214,8 @@ class VolumeBinder:
             await self._make(claim, kind, node_name)
 
     def _default_class(self) -> str | None:
-        """The class of claims that name none and get no volume without: of several defaults the newest, then the first by name."""
+        """The class for claims that name none and get no existing volume: of several default classes the newest, then the
+        first by name."""
         marked = [
             (each.metadata.creation_timestamp or "", each.metadata.name)
             for each in self._storage.classes.values()
@@ -216,7 +225,7 @@ class VolumeBinder:
         return min((name for since, name in marked if since == newest), default=None)
 
     async def _make(self, claim: PersistentVolumeClaim, kind: StorageClass, node_name: str) -> None:
-        """Makes the volume, or gives the choice of a node back to the scheduler."""
+        """Creates the volume, or returns the choice of a node to the scheduler."""
         node = self._nodes.get(node_name) if node_name else None
         if node_name and not is_simulated(node):
             words = f"node {node_name} is {'gone' if node is None else 'not simulated'}"
@@ -232,7 +241,7 @@ class VolumeBinder:
 
     async def _look_at_volume(self, volume: PersistentVolume) -> None:
         ref = volume.spec.claim_ref
-        if ref is None or not ref.uid:  # one that is meant for a claim is free until that takes it
+        if ref is None or not ref.uid:  # a volume reserved for a claim is free until that claim takes it
             if volume.status.phase != "Available":
                 await self._phase(volume, "Available")
             return
@@ -244,7 +253,7 @@ class VolumeBinder:
             await self._unbind(volume)
 
     async def _is_gone(self, namespace: str, name: str, uid: str) -> bool:
-        """Whether there is no such claim any more, by the server's word: our copy may be behind."""
+        """Whether such a claim no longer exists, according to the server, because the copy may be behind."""
         try:
             return (await self._claims.get(name, namespace)).metadata.uid != uid
         except NotFound:
@@ -260,7 +269,7 @@ class VolumeBinder:
             await self._volumes.delete(meta.name, uid=meta.uid)
 
     async def _unbind(self, volume: PersistentVolume) -> None:
-        """The claim has another volume: this one is free again, for anyone or, if a person chose, for that name."""
+        """Frees a volume whose claim has another one: for any claim or, if a person reserved it, for the claim of that name."""
         chosen = BOUND_BY_CONTROLLER not in volume.metadata.annotations
         ref = {"uid": None, "resourceVersion": None} if chosen else None
         patch: dict[str, Any] = {"spec": {"claimRef": ref}}
@@ -292,5 +301,5 @@ class VolumeBinder:
 
 
 def _names_no_class(claim: PersistentVolumeClaim) -> bool:
-    """Nor says that it wants none, as an empty name does."""
+    """Whether the claim has no class field; an empty name means that it wants no class."""
     return claim.spec.storage_class_name is None and OLD_CLASS not in claim.metadata.annotations

@@ -1,5 +1,5 @@
-"""Makes the claims of generic ephemeral volumes: for each such volume of a pod a claim by the pod's and the volume's name, which the
-pod owns and which goes with it.
+"""Creates the claims of generic ephemeral volumes. For each such volume of a pod, there is a claim named after the pod and
+the volume. The pod owns it, and it is deleted with the pod.
 """
 
 from __future__ import annotations
@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from allotment.api.core import Pod
+from allotment.api.rights import READ
 from allotment.api.status import AlreadyExists, NotFound
 from allotment.api.storage import PersistentVolumeClaim
 from allotment.client.client import Client
@@ -24,6 +25,11 @@ class EphemeralClaims:
     """Reconciles pods."""
 
     name = "ephemeral-claims"
+    rights = (
+        f"{READ}: core: persistentvolumeclaims,pods",
+        "create: core: persistentvolumeclaims",
+        "update: core: pods/finalizers",
+    )
 
     def __init__(self, client: Client, informers: Informers, recorder: Recorder) -> None:
         self.queue: WorkQueue[Key] = WorkQueue()
@@ -61,19 +67,19 @@ class EphemeralClaims:
                 await self._make(pod, volume)
 
     def _has(self, pod: Pod, volume: str) -> bool:
-        """Whether the claim is there and the pod's; another by its name the owner has to know of."""
+        """Whether the claim exists and belongs to the pod. If it belongs to another owner, the pod gets an event."""
         claim = self._claims.get(f"{pod.metadata.name}-{volume}", pod.metadata.namespace)
         if claim is None:
             return False
         if not controlled_by(claim.metadata, pod.metadata.uid):
-            self._tell(pod, f"the claim {claim.metadata.name} exists and is not the pod's")
+            self._tell(pod, f"the claim {claim.metadata.name} exists and does not belong to the pod")
         return True
 
     async def _make(self, pod: Pod, volume: Obj) -> None:
         try:
             await self._client_claims.create(manifest(pod, volume), pod.metadata.namespace)
         except AlreadyExists:
-            return  # the informer will show whose it is
+            return  # the informer will show to whom it belongs
 
     def _tell(self, pod: Pod, words: str) -> None:
         meta = pod.metadata
@@ -86,7 +92,7 @@ def _volumes(pod: Pod) -> list[str]:
 
 
 def manifest(pod: Pod, volume: Obj) -> Obj:
-    """The claim for a volume of a pod, as it is to be created."""
+    """The claim to create for a volume of a pod."""
     template: Obj = volume["ephemeral"].get("volumeClaimTemplate") or {}
     given: dict[str, Any] = template.get("metadata") or {}
     meta = pod.metadata

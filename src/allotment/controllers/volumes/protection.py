@@ -1,7 +1,8 @@
-"""Takes from claims and volumes that go the finalizers by which Kubernetes keeps them while they are in use.
+"""Removes the finalizers with which Kubernetes protects claims and volumes in use, once these are deleted and no longer used.
 
-Nobody adds them here. They come with manifests of other clusters, and would hold what is deleted, and its namespace, for ever. A
-claim is in use while a pod on a node that is not finished names it, a volume while its claim is there.
+Nothing adds these finalizers here. They come with manifests of other clusters, and would block the deletion of the objects
+and their namespace for ever. A claim is in use while an unfinished pod on a node names it; a volume is in use while its claim
+exists.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from allotment.api.core import Pod
+from allotment.api.rights import READ
 from allotment.api.storage import PersistentVolume, PersistentVolumeClaim
 from allotment.client.client import Client
 from allotment.client.informer import Key
@@ -33,6 +35,10 @@ class VolumeProtection:
     """Reconciles claims, and volumes under keys without a namespace."""
 
     name = "volume-protection"
+    rights = (
+        f"{READ}: core: persistentvolumeclaims,persistentvolumes,pods",
+        "patch: core: persistentvolumeclaims,persistentvolumes",
+    )
 
     def __init__(self, client: Client, informers: Informers) -> None:
         self.queue: WorkQueue[Key] = WorkQueue()

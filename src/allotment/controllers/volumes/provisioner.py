@@ -1,5 +1,6 @@
-"""Volumes that do not exist, for simulated nodes: the provisioner ``simulated.allotment.dev`` makes whatever a claim of its class asks
-for. It is reached from the zone of the node that it was made for, or from that node alone if it is in none.
+"""Volumes that do not exist, for simulated nodes: the provisioner ``simulated.allotment.dev`` creates whatever a claim of its
+class requests. The volume is reachable from the zone of the node for which it was created, or from that node alone if it has
+no zone.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _ZONE = "topology.kubernetes.io/zone"
 
 
 def volume_for(claim: PersistentVolumeClaim, kind: StorageClass, node: Node | None) -> dict[str, Any]:
-    """The volume to create. Without a node it is reached from wherever the class allows."""
+    """The volume to create. Without a node, it is reachable from wherever the class allows."""
     spec, name = claim.spec, f"pvc-{claim.metadata.uid}"
     size = spec.resources.requests.get(STORAGE)
     terms = _terms(kind, node)
@@ -45,7 +46,7 @@ def volume_for(claim: PersistentVolumeClaim, kind: StorageClass, node: Node | No
 
 
 def reference_to(claim: PersistentVolumeClaim) -> dict[str, Any]:
-    """What a volume says of the claim that has it."""
+    """The reference to the claim in a volume."""
     meta = claim.metadata
     return {
         "apiVersion": "v1",

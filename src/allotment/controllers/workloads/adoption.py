@@ -1,8 +1,8 @@
-"""Who takes over what: the pods that an owner's selector means and that belong to nobody become the owner's; those of its own that
-the selector means no more are let go.
+"""Which pods belong to which owner: pods that match an owner's selector and have no controller become the owner's; its own
+pods that no longer match are released.
 
-An owner that is being deleted takes over nothing, and since our copy of it may be old, the server is asked first: an owner
-deleted with its pods left behind must not take them back.
+An owner that is being deleted adopts nothing. Because the copy of it may be old, the server is asked first: an owner that was
+deleted with its pods left behind must not adopt them again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from allotment.controllers.ownership import controller_of, controller_reference
 from allotment.controllers.workloads.made_pods import Offspring
 
 ORPHANS = "orphans"
-"""Index of pods: where a pod is that belongs to nobody."""
+"""Index of pods: the namespace of a pod that has no controller."""
 NAMESPACE = "namespace"
 """Index of owners: their namespace."""
 
@@ -32,13 +32,13 @@ def namespace_of(obj: Obj) -> list[str]:
 
 
 def _orphan_in(pod: Pod) -> list[str]:
-    """Where a pod is that belongs to nobody and has labels by which it may be taken over."""
+    """The namespace of a pod that has no controller and has labels by which an owner may adopt it."""
     return [pod.metadata.namespace] if pod.metadata.labels and controller_of(pod) is None else []
 
 
 class Adoption:
-    """The adoption of pods by owners of one kind, which is an apiVersion and a name. ``mark`` is a finalizer that an owner's
-    pods carry."""
+    """The adoption of pods by owners of one kind, given by apiVersion and name. ``mark`` is a finalizer that an owner's pods
+    carry."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Adoption:
         pods.add_index(ORPHANS, _orphan_in)
 
     def claimants(self, old: Pod | None, new: Pod | None) -> Iterable[Key]:
-        """The owners that may take over a pod which has just become an orphan, or got other labels."""
+        """The owners that may adopt a pod that has just lost its controller, or got other labels."""
         if new is None or not _orphan_in(new) or (old is not None and _claimable(old) == _claimable(new)):
             return
         for each in self._seen.by(NAMESPACE, new.metadata.namespace):
@@ -64,7 +64,7 @@ class Adoption:
                 yield each["metadata"]["namespace"], each["metadata"]["name"]
 
     async def claim(self, owner: Obj, selector: Selector, wanted: Callable[[Pod], bool]) -> None:
-        """Takes over and lets go, of the pods that are ``wanted`` at all."""
+        """Adopts and releases pods, among those that are ``wanted`` at all."""
         meta = owner["metadata"]
         adopted = [
             pod
@@ -89,7 +89,7 @@ class Adoption:
         await self._offspring.patch(owner, pod, {"metadata": patch})
 
     async def _require(self, meta: Obj) -> None:
-        """That the owner is there, as the server has it."""
+        """Checks that the owner exists on the server."""
         fresh = (await self._owners.get(meta["name"], meta["namespace"]))["metadata"]
         if fresh["uid"] != meta["uid"] or fresh.get("deletionTimestamp") is not None:
             raise Conflict(f"{self._kind[1]} {meta['namespace']}/{meta['name']} is being deleted")

@@ -1,4 +1,4 @@
-"""The indexes of an Indexed job's pods, and the short form in which a job's status lists those that are done: ``0-2,5``."""
+"""The indexes of an Indexed job's pods, and the short form in which a job's status lists the completed ones: ``0-2,5``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from allotment.client.form import Obj
 
 INDEX = "batch.kubernetes.io/job-completion-index"
 _VARIABLE = "JOB_COMPLETION_INDEX"
-_DIGITS = 18  # no index has as many
+_DIGITS = 18  # no index has more digits
 
 
 def index_of(pod: Pod) -> int | None:
@@ -18,8 +18,8 @@ def index_of(pod: Pod) -> int | None:
 
 
 def parsed(text: str, completions: int) -> set[int]:
-    """The indexes that are meant, below the number of completions. What is no list of growing indexes is left out, so that
-    whoever writes statuses cannot have the same numbers counted over and over."""
+    """The indexes in the list that are below the number of completions. Entries that are not in ascending order are ignored,
+    so that a writer of statuses cannot make the same numbers be counted again and again."""
     found: set[int] = set()
     begin = 0
     for part in filter(None, text.split(",")):
@@ -32,7 +32,7 @@ def parsed(text: str, completions: int) -> set[int]:
 
 
 def written(indexes: Iterable[int]) -> str:
-    """Three and more in a row are written as a range, as upstream does."""
+    """Three or more consecutive numbers are written as a range, as upstream does."""
     runs: list[list[int]] = []
     for index in sorted(indexes):
         if runs and runs[-1][-1] == index - 1:
@@ -43,7 +43,7 @@ def written(indexes: Iterable[int]) -> str:
 
 
 def indexed(pod: Obj, job: str, index: int) -> Obj:
-    """The pod for an index: it finds its number in an annotation, a label, the environment and its host name."""
+    """The pod for an index: the number is in an annotation, a label, the environment and the host name."""
     meta, spec = pod["metadata"], pod["spec"]
     mark = {INDEX: str(index)}
     return {

@@ -1,16 +1,16 @@
-"""Deployments: one replica set for each pod template a deployment has had, and the way from one to the next.
+"""Deployments: one replica set for each pod template that a deployment has had, and the transition from one to the next.
 
-Each call takes one step and says how things stand; the replica sets' changes bring the next call.
+Each call takes one step and updates the status; the replica sets' changes trigger the next call.
 
-1. Replica sets that match and belong to nobody are taken over. The *new* set is the one whose template is the deployment's.
+1. Matching replica sets without a controller are adopted. The *new* set is the one whose template is the deployment's.
 2. While paused, or when the number of replicas has changed, sets are only resized in proportion.
-3. Otherwise the new set is made (its name is the deployment's and a hash of the template, so that making it twice is
-   refused), and pods move to it: by ``rollout.py``'s steps, or with Recreate after all old pods have ended.
-4. When all is done, sets that are older than the history limit go.
+3. Otherwise the new set is created (its name is the deployment's and a hash of the template, so that the server refuses a
+   second one), and pods move to it: by the steps of ``rollout.py``, or with Recreate after all old pods have ended.
+4. When the rollout is complete, sets beyond the history limit are deleted.
 
-Decisions wait until the copy shows our own last writes. Every write names the version it was decided on, so an old copy leads to a
-conflict and another look, never to two sets for one template. A name taken by a set of somebody else raises
-``collisionCount``, which is part of the hash.
+Decisions wait until the copy shows the controller's own last writes. Every write names the version on which it is based, so
+an old copy leads to a conflict and a retry, never to two sets for one template. If a foreign set has the name,
+``collisionCount`` is increased, which is part of the hash.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from contextlib import suppress
 
 from allotment.api.core import Pod
 from allotment.api.label_selector import matches
+from allotment.api.rights import READ
 from allotment.api.status import AlreadyExists, Conflict, NotFound, StatusError
 from allotment.client.client import Client
 from allotment.client.form import Obj
@@ -65,9 +66,16 @@ from allotment.controllers.workloads.workload_events import Voice
 
 
 class Deployments:
-    """The reconciler; keys are namespace and name of a deployment."""
+    """The reconciler; its keys are namespace and name of a deployment."""
 
     name = "deployments"
+    rights = (
+        f"{READ}: core: pods",
+        f"{READ}: apps: deployments",
+        f"create,delete,patch,{READ}: apps: replicasets",
+        "patch: apps: deployments/status",
+        "update: apps: deployments/finalizers",
+    )
 
     def __init__(
         self, client: Client, informers: Informers, recorder: Recorder, *, now: Now = real_time
@@ -105,7 +113,7 @@ class Deployments:
                     self.queue.add((each["metadata"]["namespace"], each["metadata"]["name"]))
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
-        """Recreate waits for the end of old pods, of which their set says nothing."""
+        """Recreate waits for the end of old pods, about which their set says nothing."""
         pod = new or old
         if pod is None or (new is not None and not finished(new)):
             return
@@ -136,7 +144,7 @@ class Deployments:
         return await self._report(deployment)
 
     async def _claim(self, deployment: Obj) -> None:
-        """Takes over the sets that match and belong to nobody, lets those go that are its own and do not match any more."""
+        """Adopts matching sets without a controller, and releases the deployment's own sets that no longer match."""
         meta, selector = deployment["metadata"], deployment["spec"].get("selector")
         orphans, strays = [], []
         for each in self._seen_sets.by(NAMESPACE, meta["namespace"]):
@@ -185,7 +193,7 @@ class Deployments:
             await self._recreate(deployment, new, old)
 
     def _resized(self, deployment: Obj, new: Obj | None, old: list[Obj]) -> bool:
-        """Whether the number of replicas changed since a set that has pods was last resized."""
+        """Whether the number of replicas changed since a set with pods was last resized."""
         wanted = str(deployment["spec"].get("replicas", 1))
         sets = [each for each in (new, *old) if each is not None and each["spec"].get("replicas", 1)]
         noted = [annotations_of(each).get(DESIRED) for each in sets]
@@ -222,7 +230,7 @@ class Deployments:
         return any(not finished(pod) for pod in self._pods.by(CONTROLLED, replica_set["metadata"]["uid"]))
 
     async def _resize(self, deployment: Obj, sets: list[Obj], sizes: dict[str, int]) -> None:
-        """Gives sets their sizes and notes in all that have pods for which number of replicas that was."""
+        """Resizes sets, and records in all sets with pods the number of replicas on which the sizes are based."""
         noted = notes(deployment)
         for each in sets:
             before = each["spec"].get("replicas", 1)
@@ -259,7 +267,8 @@ class Deployments:
             self._tell_size(deployment, name, 0, replicas)
 
     async def _find(self, deployment: Obj, name: str) -> None:
-        """The name of the new set is taken: by itself, which the copy will show, or by another, and the hash must change."""
+        """Handles a taken name: either the new set already exists and the copy will show it, or the name belongs to another
+        set, and the hash must change."""
         meta = deployment["metadata"]
         there = await self._sets.get(name, meta["namespace"])
         owner = plain_controller_of(there)
@@ -274,7 +283,7 @@ class Deployments:
         patch = {"status": {"collisionCount": collisions}}
         await self._deployments.change(deployment, patch, subresource="status")
         raise Conflict(
-            f"replica set {meta['namespace']}/{name} is not this deployment's; it gets another name"
+            f"replica set {meta['namespace']}/{name} does not belong to this deployment; choosing another name"
         )
 
     async def _clean_up(self, deployment: Obj, old: list[Obj]) -> None:
@@ -319,7 +328,7 @@ class Deployments:
 
 
 class _Refused(Exception):
-    """The server does not take the new replica set."""
+    """The server refuses the new replica set."""
 
     def __init__(self, error: StatusError, message: str) -> None:
         super().__init__(message)
@@ -327,7 +336,7 @@ class _Refused(Exception):
 
 
 def _size(replica_set: Obj) -> Size:
-    """A status may be older than the size: a set that was told to shrink keeps no more than it was left."""
+    """The size of a set. A status may be older than the size: a set that must shrink keeps at most its new size."""
     wanted = replica_set["spec"].get("replicas", 1)
     available = (replica_set.get("status") or {}).get("availableReplicas") or 0
     return Size(replica_set["metadata"]["name"], wanted, min(available, wanted), age(replica_set))

@@ -1,15 +1,16 @@
-"""Disruption budgets: how many pods of a set may go now, for evictions and preemption to hold to.
+"""Disruption budgets: how many pods of a set may be disrupted now, as a limit for evictions and preemption.
 
-The status is worked out from the pods that the selector means: how many are expected (those there are, or with a percentage
-or ``maxUnavailable`` the sizes that their controllers ask for), how many must be healthy, how many are. The difference may go.
+The status is computed from the pods that match the selector: how many are expected (those that exist or, with a percentage or
+``maxUnavailable``, the sizes that their controllers ask for), how many must be healthy, and how many are. The difference may
+be disrupted.
 
-An eviction takes its disruption from the status itself and notes the pod in ``disruptedPods``; until the copy shows that pod
-going, it does not count as healthy here, so nothing is given twice. A pod that is still there two minutes later was
-not deleted after all and counts again. Statuses are written with the version they were worked out from, so an eviction in
-between is never overwritten.
+An eviction takes its disruption from the status itself, and records the pod in ``disruptedPods``. Until the copy shows that
+this pod is being deleted, it does not count as healthy here, so nothing is granted twice. A pod that still exists two minutes
+later was not deleted after all, and counts again. Statuses are written with the version on which they are based, so an
+eviction in between is never overwritten.
 
-Where the size cannot be known (a controller that is neither a replica set nor a deployment) the budget allows nothing, and
-its condition says so.
+If the size is unknown (a controller that is neither a replica set nor a deployment), the budget allows no disruption, and its
+condition says so.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from datetime import datetime
 
 from allotment.api.core import Pod
 from allotment.api.label_selector import matches, selector_of
+from allotment.api.rights import READ
+from allotment.api.timestamps import timestamp
 from allotment.client.client import Client
 from allotment.client.form import Obj
 from allotment.client.informer import Key
@@ -26,7 +29,7 @@ from allotment.client.informers import Informers
 from allotment.client.recorder import EventType, Recorder, Subject
 from allotment.client.work_queue import WorkQueue
 from allotment.controllers import conditions
-from allotment.controllers.clock import Now, left, real_time, stamp
+from allotment.controllers.clock import Now, left, real_time
 from allotment.controllers.controller import Again
 from allotment.controllers.ownership import controller_of, plain_controller_of
 from allotment.controllers.pod_state import is_ready
@@ -35,7 +38,7 @@ from allotment.controllers.workloads.share_of_pods import share
 
 GROUP, KIND = "policy/v1", "PodDisruptionBudget"
 EVICTED_SECONDS = 120.0
-"""Seconds until an evicted pod that is still there counts as healthy again."""
+"""Seconds until an evicted pod that still exists counts as healthy again."""
 
 
 def _pod_namespace(pod: Pod) -> list[str]:
@@ -44,7 +47,7 @@ def _pod_namespace(pod: Pod) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """How many pods there should be, and of them healthy. ``problem``: why that is not known."""
+    """How many pods there should be, and how many of them healthy. ``problem``: why that is unknown."""
 
     pods: int = 0
     healthy: int = 0
@@ -52,9 +55,15 @@ class Expected:
 
 
 class DisruptionBudgets:
-    """The reconciler; keys are namespace and name of a budget."""
+    """The reconciler; its keys are namespace and name of a budget."""
 
     name = "disruption-budgets"
+    rights = (
+        f"{READ}: core: pods",
+        f"{READ}: apps: deployments,replicasets",
+        f"{READ}: policy: poddisruptionbudgets",
+        "patch: policy: poddisruptionbudgets/status",
+    )
 
     def __init__(
         self, client: Client, informers: Informers, recorder: Recorder, *, now: Now = real_time
@@ -112,7 +121,7 @@ class DisruptionBudgets:
         return Again(max(0.0, min(waits)), "an evicted pod should be gone by then") if waits else None
 
     def _still_going(self, budget: Obj, pods: list[Pod], now: datetime) -> dict[str, str]:
-        """The evicted pods that the copy does not show going, and may still."""
+        """The evicted pods that the copy does not show as being deleted, and that may still be."""
         noted: dict[str, str] = (budget.get("status") or {}).get("disruptedPods") or {}
         found = {}
         for pod in pods:
@@ -138,7 +147,7 @@ class DisruptionBudgets:
         status = budget.get("status") or {}
         generation = budget["metadata"].get("generation", 0)
         condition = _condition(max(0, spare), generation, expected.problem)
-        told = conditions.put(list(status.get("conditions") or ()), condition, stamp(self._now()))
+        told = conditions.put(list(status.get("conditions") or ()), condition, timestamp(self._now()))
         gone = dict.fromkeys((status.get("disruptedPods") or {}).keys() - disrupted.keys())
         return {
             "currentHealthy": healthy,
@@ -159,7 +168,9 @@ class DisruptionBudgets:
         unknown = 0
         for pod in pods:
             owner = controller_of(pod)
-            if owner is None or owner.uid in sizes:  # a pod of nobody is not expected to be replaced
+            if (
+                owner is None or owner.uid in sizes
+            ):  # a pod without a controller is not expected to be replaced
                 continue
             found = self._size(pod)
             if found is None:
@@ -168,7 +179,7 @@ class DisruptionBudgets:
                 sizes[found[0]] = found[1]
         if unknown:
             message = (
-                f"the size of the controllers of {unknown} pods is not known; give minAvailable as a number"
+                f"the size of the controllers of {unknown} pods is unknown; give minAvailable as a number"
             )
             return Expected(problem=message)
         total = sum(sizes.values())
@@ -177,7 +188,7 @@ class DisruptionBudgets:
         return Expected(total, share(least, total, round_up=True))
 
     def _size(self, pod: Pod) -> tuple[str, int] | None:
-        """Who decides how many pods like this there are, and how many that is."""
+        """The controller that decides how many pods like this there are, and that number."""
         owner = controller_of(pod)
         if owner is None or (owner.api_version, owner.kind) != ("apps/v1", "ReplicaSet"):
             return None

@@ -1,4 +1,4 @@
-"""Doing the same thing many times: a few at first, so that what is refused is asked once and not a thousand times."""
+"""Repeats an action in growing batches: a few at first, so that a refused action is tried once and not a thousand times."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ async def in_growing_batches(
 ) -> None:
     """Acts ``count`` times (numbered from 0), in batches of 1, 2, 4, … that run at once, until a batch has a failure.
 
-    ``refused`` is told of each failure. Raises the first; none if the namespace is going, where nothing can be made.
+    ``refused`` is called with each failure. Raises the first failure; none if the namespace is being deleted, where nothing
+    can be created.
     """
     begun, size = 0, 1
     while begun < count:

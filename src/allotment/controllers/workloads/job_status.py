@@ -1,16 +1,17 @@
-"""What a job's status says: how many pods have ended how, and which verdict follows from it. Pure.
+"""A job's status: how many pods have ended, with which result, and the verdict. Pure.
 
-A verdict stands once it is there: ``SuccessCriteriaMet`` or ``FailureTarget``. The job is ``Complete`` or ``Failed`` when after
-that no pod runs, ends, or waits to be counted.
+A verdict is final: ``SuccessCriteriaMet`` or ``FailureTarget``. The job is ``Complete`` or ``Failed`` when after the verdict
+no pod runs, is ending, or waits to be counted.
 """
 
 from __future__ import annotations
 
 from datetime import datetime
 
+from allotment.api.timestamps import timestamp
 from allotment.client.form import Obj
 from allotment.controllers import conditions
-from allotment.controllers.clock import left, stamp
+from allotment.controllers.clock import left
 from allotment.controllers.workloads.completion_indexes import written
 from allotment.controllers.workloads.job_tally import JobTally
 
@@ -24,13 +25,13 @@ def end_of(job: Obj) -> Obj | None:
 
 
 def says(status: Obj, wanted: Obj) -> bool:
-    """Whether a status has these fields already; absent is the same as zero or empty."""
+    """Whether a status already has these fields; absent is the same as zero or empty."""
     return all(_same(status.get(name), value) for name, value in wanted.items())
 
 
 def status_of(job: Obj, count: JobTally, time: datetime) -> Obj:
     """The fields of the status as they should be at a time."""
-    now, suspended = stamp(time), bool(job["spec"].get("suspend"))
+    now, suspended = timestamp(time), bool(job["spec"].get("suspend"))
     told = list((job.get("status") or {}).get("conditions") or ())
     resumed = conditions.holds(told, "Suspended") and not suspended
     wanted: Obj = {
@@ -62,7 +63,7 @@ def status_of(job: Obj, count: JobTally, time: datetime) -> Obj:
 
 
 def _judge(job: Obj, count: JobTally, told: list[Obj], now: datetime) -> list[Obj]:
-    """The conditions with the verdict, if one is due and none stands."""
+    """The conditions with the verdict, if one is due and there is none yet."""
     if _judged(told):
         return told
     spec = job["spec"]
@@ -80,7 +81,7 @@ def _judge(job: Obj, count: JobTally, told: list[Obj], now: datetime) -> list[Ob
         )
     else:
         return told
-    return _with(told, verdict[0], "True", verdict[1], verdict[2], stamp(now))
+    return _with(told, verdict[0], "True", verdict[1], verdict[2], timestamp(now))
 
 
 def _enough(spec: Obj) -> int:

@@ -1,13 +1,13 @@
-"""How far a job has come, from its status and its pods: pure, and each pod is counted once even if it is gone.
+"""The progress of a job, from its status and its pods. Pure. Each pod is counted once, even if it is deleted.
 
-A pod that ends must count although anybody may delete it the moment after. So pods carry a finalizer, and are counted in three
-steps, each of which may be repeated:
+A pod that has ended must be counted, although anyone may delete it a moment later. So pods carry a finalizer, and are counted
+in three steps, each of which may be repeated:
 
-1. the uid of a pod that ended goes into the status, as *uncounted*;
-2. the finalizer is taken from the pods whose uids the stored status has;
-3. uids whose pod has no finalizer any more, or is gone, become numbers.
+1. the uid of a pod that has ended goes into the status, as *uncounted*;
+2. the finalizer is removed from the pods whose uids are in the stored status;
+3. uids whose pod has no finalizer any more, or no longer exists, become numbers.
 
-An index that is done is in the status by its number, so that its pod goes through no uids.
+A completed index is in the status by its number, so its pod needs no uid there.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from allotment.api.core import Pod
+from allotment.api.timestamps import moment
 from allotment.client.form import Obj
-from allotment.controllers.clock import moment
 from allotment.controllers.pod_state import finished, is_ready
 from allotment.controllers.workloads.completion_indexes import index_of, parsed
 
@@ -29,13 +29,13 @@ _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class JobTally:
-    """What a status should say. ``counted`` numbers do not hold the uncounted; ``succeeded`` and ``failed`` do."""
+    """The content of a status. ``counted`` numbers do not include the uncounted pods; ``succeeded`` and ``failed`` do."""
 
     counted_succeeded: int
     counted_failed: int
     uncounted_succeeded: tuple[str, ...]
     uncounted_failed: tuple[str, ...]
-    indexes: frozenset[int] | None  # that are done, of an Indexed job
+    indexes: frozenset[int] | None  # the completed ones, of an Indexed job
     active: tuple[Pod, ...]
     terminating: int
 
@@ -57,7 +57,7 @@ class JobTally:
 
     @property
     def settled(self) -> bool:
-        """Whether nothing runs, ends or waits to be counted."""
+        """Whether no pod runs, is ending or waits to be counted."""
         return not (self.active or self.terminating or self.uncounted_succeeded or self.uncounted_failed)
 
 
@@ -66,7 +66,7 @@ def tracked(pod: Pod) -> bool:
 
 
 def tally(job: Obj, pods: list[Pod], active: list[Pod]) -> JobTally:
-    """``pods`` are all of the job's, ``active`` those of them that neither ended nor go."""
+    """``pods`` are all of the job's; ``active`` are those that have neither ended nor are being deleted."""
     status, spec = job.get("status") or {}, job["spec"]
     waiting = status.get("uncountedTerminatedPods") or {}
     held = {pod.metadata.uid for pod in pods if tracked(pod)}
@@ -94,7 +94,7 @@ def tally(job: Obj, pods: list[Pod], active: list[Pod]) -> JobTally:
 
 
 def releasable(job: Obj, pods: list[Pod]) -> list[Pod]:
-    """The pods that the stored status has counted, or will without looking at them again."""
+    """The pods that the stored status has counted, or will count without looking at them again."""
     waiting = (job.get("status") or {}).get("uncountedTerminatedPods") or {}
     stored = {*(waiting.get("succeeded") or ()), *(waiting.get("failed") or ())}
     done = _done(job) or set()
@@ -107,7 +107,8 @@ def releasable(job: Obj, pods: list[Pod]) -> list[Pod]:
 
 
 def has_failed(pod: Pod, job: Obj) -> bool:
-    """A pod that is deleted before it ended has failed, unless the job waits for the end; where no node has it, none comes."""
+    """A pod that is deleted before it has ended has failed, unless the job waits for the end; if no node has the pod, no end
+    will come."""
     if pod.status.phase == "Failed":
         return True
     waits = job["spec"].get("podReplacementPolicy") == "Failed" and bool(pod.spec.node_name)
@@ -119,8 +120,8 @@ def _over(pod: Pod, job: Obj) -> bool:
 
 
 def pause(pods: list[Pod], now: datetime) -> float:
-    """Seconds to wait before the next pod: 10, 20, 40, … up to 600 from the last failure, as there were failures since the
-    last success. Only pods that are still there tell; one that was deleted before it ended is no fault of the program."""
+    """Seconds to wait before the next pod: 10, 20, 40, … up to 600 from the last failure, doubling with each failure since
+    the last success. Only existing pods count; a pod that was deleted before it ended is no failure of the program."""
     ends = {
         phase: [_end(pod) for pod in pods if pod.status.phase == phase] for phase in ("Succeeded", "Failed")
     }
@@ -133,7 +134,7 @@ def pause(pods: list[Pod], now: datetime) -> float:
 
 
 def _end(pod: Pod) -> datetime:
-    """When a pod ended, as far as it tells."""
+    """When a pod ended, if its status says so."""
     ready = (each.last_transition_time for each in pod.status.conditions if each.type == "Ready")
     return moment(next(ready, None)) or moment(pod.metadata.creation_timestamp) or _LONG_AGO
 

@@ -1,11 +1,11 @@
 """Jobs: pods that run until enough of them have succeeded, or too many have failed.
 
-Each call counts (``tally.py``), comes to a verdict if it can (``job_status.py``), writes what it found, and then acts on it:
-lets counted pods go, deletes what must not run, makes what is missing. The status is written before anything is done because
-of it, so a crash in between repeats the action and not the decision.
+Each call counts (``job_tally.py``), reaches a verdict if it can (``job_status.py``), writes the result, and then acts on it:
+it releases counted pods, deletes pods that must not run, and creates missing ones. The status is written before the action
+that depends on it, so after a crash the action is repeated, but not the decision.
 
-Not supported, and said so in an event instead of being ignored: podFailurePolicy, successPolicy, backoffLimitPerIndex. Restarts
-of containers within a pod (OnFailure) do not count towards the backoff limit, pods that fail do.
+The following fields are not supported, and an event says so: podFailurePolicy, successPolicy, backoffLimitPerIndex. Restarts
+of containers within a pod (OnFailure) do not count towards the backoff limit; failed pods do.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from contextlib import suppress
 
 from allotment.api.core import Pod
 from allotment.api.label_selector import selector_of
+from allotment.api.rights import READ
 from allotment.api.status import NotFound
 from allotment.client.client import Client
 from allotment.client.form import Obj
@@ -27,6 +28,7 @@ from allotment.controllers.clock import Now, left, real_time
 from allotment.controllers.controller import Again
 from allotment.controllers.own_writes import OwnWrites
 from allotment.controllers.ownership import controller_of, controller_reference
+from allotment.controllers.workloads import made_pods
 from allotment.controllers.workloads.adoption import Adoption
 from allotment.controllers.workloads.completion_indexes import index_of, indexed
 from allotment.controllers.workloads.growing_batches import in_growing_batches
@@ -47,12 +49,12 @@ BURST = 500
 _OURS = "kubernetes.io/job-controller"
 _UNSUPPORTED = ("podFailurePolicy", "successPolicy", "backoffLimitPerIndex")
 MOST_INDEXES = 100_000
-"""Completions of an Indexed job; each is remembered by its number."""
+"""The maximal number of completions of an Indexed job; each is remembered by its number."""
 
 
 def _job_of(pod: Pod) -> list[Key]:
-    """The job that a pod is or was made by. One whose reference was taken away may still have the job's name as a label; one that has
-    the finalizer alone is found under the name of no job, so that it is let go too."""
+    """The job that a pod belongs to or was created by. A pod whose reference was removed may still have the job's name as a
+    label; a pod with only the finalizer is found under the name of no job, so that it is released too."""
     owner = controller_of(pod)
     if owner is not None and (owner.api_version, owner.kind) == (GROUP, KIND):
         return [(pod.metadata.namespace, owner.name)]
@@ -61,9 +63,15 @@ def _job_of(pod: Pod) -> list[Key]:
 
 
 class Jobs:
-    """The reconciler; keys are namespace and name of a job."""
+    """The reconciler; its keys are namespace and name of a job."""
 
     name = "jobs"
+    rights = (
+        *made_pods.RIGHTS,
+        f"delete,{READ}: batch: jobs",
+        "patch: batch: jobs/status",
+        "update: batch: jobs/finalizers",
+    )
 
     def __init__(
         self,
@@ -146,16 +154,16 @@ class Jobs:
         return min(waits, key=lambda each: each.after, default=None)
 
     async def _claim(self, job: Obj) -> None:
-        """Takes over the pods that the selector means and that belong to nobody: of a job that was deleted without them, or
-        whose reference somebody took away. They are counted as if the job had made them."""
+        """Adopts the pods that match the selector and have no controller: those of a job that was deleted without them, or
+        whose reference somebody removed. They count as if the job had created them."""
         selector = selector_of(job["spec"].get("selector"))
         if selector is not None:
             await self._adoption.claim(job, selector, lambda pod: True)
             await self._offspring.settled(job["metadata"]["uid"])
 
     async def _release_strays(self, key: Key, uid: str) -> None:
-        """Lets pods go that another job of this name has made. That it is not in the copy proves little: a pod may be seen
-        before its job, and would never be counted."""
+        """Releases pods that another job of this name created. Absence from the copy proves little: a pod may be seen before
+        its job, and would then never be counted."""
         strays = [pod for pod in self._pods.by(_TRACKED, key) if tracked(pod) and not _made_by(pod, uid)]
         if any(controller_of(pod) is not None for pod in strays):
             there = await self._uid_at_server(key)
@@ -169,14 +177,14 @@ class Jobs:
             return None
 
     async def _release(self, owner: str, pods: list[Pod]) -> None:
-        """Takes the finalizer from pods, which then may go."""
+        """Removes the finalizer from pods, so that they can be deleted."""
         for pod in pods:
             kept = [each for each in pod.metadata.finalizers if each != TRACKING]
             with suppress(NotFound):
                 await self._offspring.patch(owner, pod, {"metadata": {"finalizers": kept or None}})
 
     async def _delete(self, job: Obj, pods: list[Pod], *, counted: bool) -> None:
-        """Deletes pods; where they shall not count as failed, the finalizer goes first."""
+        """Deletes pods; if they shall not count as failed, the finalizer is removed first."""
         owner = job["metadata"]["uid"]
 
         async def one(number: int) -> None:
@@ -209,7 +217,7 @@ class Jobs:
         return None
 
     async def _create(self, job: Obj, indexes: list[int | None]) -> None:
-        """Makes a pod for each index; None where pods have none."""
+        """Creates a pod for each index; the index is None if pods have none."""
         meta = job["metadata"]
         pod = from_template(
             job["spec"]["template"], controller_reference(GROUP, KIND, meta["name"], meta["uid"])
@@ -249,7 +257,7 @@ class Jobs:
     # --- what is said ---
 
     async def _report(self, job: Obj, count: JobTally) -> Obj:
-        """Writes what was counted and what follows from it; returns the job as it is stored."""
+        """Writes the counts and the verdict; returns the job as it is stored."""
         wanted = status_of(job, count, self._now())
         if says(job.get("status") or {}, wanted):
             return job
@@ -259,7 +267,7 @@ class Jobs:
         return changed
 
     def _announce(self, before: Obj, job: Obj) -> None:
-        """Events for the conditions that are new."""
+        """Events for new conditions."""
         old, new = ((each.get("status") or {}).get("conditions") for each in (before, job))
         for type_, reason in (("Complete", "Completed"), ("Suspended", "Suspended")):
             if conditions.holds(new, type_) and not conditions.holds(old, type_):
@@ -272,7 +280,7 @@ class Jobs:
 
 
 def _unsupported(spec: Obj) -> str:
-    """What the job asks for that nobody here does; empty if nothing."""
+    """The unsupported fields of the job; empty if there are none."""
     for name in _UNSUPPORTED:
         if spec.get(name) is not None:
             return f"spec.{name} is not supported here; remove it"
@@ -282,7 +290,7 @@ def _unsupported(spec: Obj) -> str:
 
 
 def _takes_over(job: Obj) -> bool:
-    """Whether a job is ours to run, goes on and stays."""
+    """Whether a job is ours to run, has not ended and is not being deleted."""
     ours = job["spec"].get("managedBy", _OURS) == _OURS
     return ours and end_of(job) is None and job["metadata"].get("deletionTimestamp") is None
 
@@ -291,8 +299,8 @@ def _takes_over(job: Obj) -> bool:
 
 
 def wanted_pods(spec: Obj, count: JobTally) -> int:
-    """How many should run: no more than are still needed. Without a number of completions the first success is the sign
-    that the work is done, and those that run may end."""
+    """How many pods should run: no more than are still needed. Without a number of completions, the first success means that
+    the work is done, and the running pods may end."""
     parallel: int = spec.get("parallelism", 1)
     completions: int | None = spec.get("completions")
     if completions is None:
@@ -301,7 +309,7 @@ def wanted_pods(spec: Obj, count: JobTally) -> int:
 
 
 def _duplicates(active: list[Pod], spec: Obj, count: JobTally) -> list[Pod]:
-    """Pods of an index that is done, is no index of the job, or has another pod, of which the best stays."""
+    """Superfluous pods of an index: the index is completed, is not the job's, or has another pod; the best pod stays."""
     kept: set[int] = set(count.indexes or ())
     found = []
     for pod in reversed(first_to_go(active, active)):

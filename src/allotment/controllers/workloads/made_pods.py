@@ -1,16 +1,16 @@
-"""The pods that a replica set or a job has made: how many there are, one more, one less, and never one too many.
+"""The pods that a replica set or a job has created: it counts them, creates one more or deletes one, and never one too many.
 
-A controller counts pods in a copy that is always a little old, and sends writes whose answer may be lost. Three things keep
-it from making the same pod twice or deleting two for one:
+A controller counts pods in a copy that is always a little old, and sends writes whose replies may be lost. Three rules keep
+it from creating a pod twice or deleting two instead of one:
 
-* after its own writes it waits until the copy shows them (``own_writes.py``);
-* the name of a pod is chosen here and not by the server (it looks the same: prefix and five characters). A name whose
-  creation failed, or whose answer never came, is tried again before any other. If the lost creation took effect after
-  all, the second is refused, and one pod is there;
-* a pod that was told to go counts as gone although the copy does not show it yet, and if it is not certain that it was
-  told, it is the first to be told again. Deletions name the uid, so that a pod of somebody else under the same name stays.
+* After its own writes, it waits until the copy shows them (``own_writes.py``).
+* The name of a pod is chosen here and not by the server (it looks the same: prefix and five characters). A name whose
+  creation failed, or whose reply never came, is tried again before any other. If the lost creation took effect after all, the
+  server refuses the second, and there is one pod.
+* A deleted pod counts as gone even before the copy shows it. If a deletion is uncertain, that pod is the first to be deleted
+  again. Deletions name the uid, so that a foreign pod of the same name stays.
 
-A crash loses this memory. What was in flight may then become a pod too many, which is seen and deleted as any surplus.
+A crash loses this memory. A write in flight may then lead to a pod too many, which is deleted like any surplus.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from allotment.api.core import Pod
+from allotment.api.rights import READ
 from allotment.api.status import AlreadyExists, Conflict, NotFound
 from allotment.client.client import Client
 from allotment.client.form import Obj
@@ -29,6 +30,8 @@ from allotment.controllers.clock import Now
 from allotment.controllers.own_writes import LOST_WRITE_SECONDS, OwnWrites
 from allotment.controllers.ownership import CONTROLLED, controller_uid
 from allotment.controllers.pod_state import finished
+
+RIGHTS = (f"create,delete,patch,{READ}: core: pods",)
 
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX = 5
@@ -40,12 +43,12 @@ def random_suffix() -> str:
 
 
 def encoded(number: int) -> str:
-    """A number in letters and digits that spell no words, as upstream has its hashes."""
+    """A number in letters and digits that spell no words, like upstream's hashes."""
     return "".join(_LETTERS[ord(digit) % len(_LETTERS)] for digit in str(number))
 
 
 def from_template(template: Obj, reference: Obj) -> Obj:
-    """A pod of a template, without a name."""
+    """A pod from a template, without a name."""
     metadata = template.get("metadata") or {}
     kept = {name: metadata[name] for name in ("labels", "annotations", "finalizers") if metadata.get(name)}
     return {
@@ -57,7 +60,7 @@ def from_template(template: Obj, reference: Obj) -> Obj:
 
 
 class Offspring:
-    """The pods of all owners that one reconciler looks after. ``owner`` is always an owner's uid."""
+    """The pods of all owners that one reconciler manages. ``owner`` is always an owner's uid."""
 
     def __init__(
         self, client: Client, informers: Informers, now: Now, suffix: Callable[[], str] = random_suffix
@@ -68,8 +71,8 @@ class Offspring:
         self._seen.add_index(CONTROLLED, controller_uid)
         self._seen.on_change(self._changed)
         self._writes: OwnWrites[str] = OwnWrites(self._seen)
-        self._names: dict[str, dict[str, list[str]]] = {}  # by owner and prefix: may exist, are not known to
-        self._told: dict[str, datetime | None] = {}  # pods that were told to go; None: without an answer
+        self._names: dict[str, dict[str, list[str]]] = {}  # by owner and prefix: names of pods that may exist
+        self._told: dict[str, datetime | None] = {}  # deleted pods; None: the deletion has no reply
         self._now = now
         self._suffix = suffix
 
@@ -81,25 +84,25 @@ class Offspring:
         return self._seen.by(CONTROLLED, owner)
 
     def active(self, pods: Iterable[Pod]) -> list[Pod]:
-        """Those that work or will: not finished, not going."""
+        """The pods that run or will run: neither finished nor being deleted."""
         return [pod for pod in pods if not finished(pod) and not self.going(pod)]
 
     def going(self, pod: Pod) -> bool:
-        """Whether the pod is being deleted, as far as anybody knows."""
+        """Whether the pod is known to be deleted."""
         if pod.metadata.deletion_timestamp is not None:
             return True
         at = self._told.get(pod.metadata.uid)
         return at is not None and self._now() - at < timedelta(seconds=LOST_WRITE_SECONDS)
 
     def in_doubt(self, pod: Pod) -> bool:
-        """Whether the pod was told to go and no answer came."""
+        """Whether a deletion of the pod was sent without a reply."""
         return pod.metadata.uid in self._told
 
     async def create(self, owner: str, pod: Obj, prefix: str, namespace: str) -> str | None:
-        """Makes one pod and returns its name; None if it was there from an earlier attempt.
+        """Creates one pod and returns its name; None if it exists from an earlier attempt.
 
-        Raises what the server says; the name is then kept for the next attempt. Raises ``Conflict`` if the name is taken by
-        somebody else; the next attempt has another.
+        Raises the server's error; the name is then kept for the next attempt. Raises ``Conflict`` if a foreign pod has the
+        name; the next attempt uses another one.
         """
         prefix = prefix[:_LONGEST_PREFIX]
         name = self._untried(owner, prefix, namespace)
@@ -119,7 +122,7 @@ class Offspring:
         return name if new else None
 
     async def _find(self, owner: str, prefix: str, name: str, namespace: str) -> Pod | None:
-        """The pod that has a name; None if it is gone again."""
+        """The pod with a name; None if it no longer exists."""
         try:
             return await self._pods.get(name, namespace)
         except NotFound:
@@ -129,7 +132,7 @@ class Offspring:
             raise
 
     async def delete(self, pod: Pod) -> bool:
-        """Tells a pod to go. False if it was gone already; raises ``Conflict`` if another one has its name."""
+        """Deletes a pod. Returns False if it no longer existed; raises ``Conflict`` if another pod has its name."""
         meta, was_there, answered = pod.metadata, True, None
         self._told[meta.uid] = None
         try:
@@ -146,12 +149,12 @@ class Offspring:
         return was_there
 
     async def patch(self, owner: str, pod: Pod, patch: dict[str, Any]) -> None:
-        """Changes a pod as it is in the copy; raises ``Conflict`` if that is old."""
+        """Changes a pod in the state in which the copy has it; raises ``Conflict`` if that is old."""
         changed = await self._pods.change(pod, patch)
         self._writes.wrote(owner, changed.metadata.resource_version)
 
     def forget(self, owner: str) -> None:
-        """The owner is gone."""
+        """Forgets an owner that is gone."""
         self._names.pop(owner, None)
 
     def _keep(self, owner: str, prefix: str, name: str) -> None:

@@ -1,12 +1,13 @@
-"""Replica sets: as many pods of one template as asked for, no more and no fewer.
+"""Replica sets: exactly as many pods of one template as requested.
 
-1. Pods that match the selector and belong to nobody are taken over; pods of ours that do not match any more are let go.
-2. What is missing is made, in batches of 1, 2, 4, …, so that a quota which allows none is asked once and not a thousand
-   times. What is too much is deleted, first those that lose least: not bound, pending, not ready, doubled on a node, new.
-3. The status is what was counted before. The pods' own changes bring the key back.
+1. Pods that match the selector and have no controller are adopted; the set's own pods that no longer match are released.
+2. Missing pods are created, in batches of 1, 2, 4, …, so that a quota which allows none refuses one request and not a
+   thousand. Surplus pods are deleted, those with the least to lose first: not bound, pending, not ready, several on a node,
+   new.
+3. The status contains the counts from before these changes. The pods' changes bring the key back.
 
-How it stays right with an old copy and lost answers is ``offspring.py``'s story. A creation that the server refuses becomes an
-event, the condition ReplicaFailure, and a later attempt. The deletion of a set's pods is the garbage collector's work.
+``made_pods.py`` explains why this is correct with an old copy and lost replies. A creation that the server refuses leads to
+an event, the condition ReplicaFailure, and a later attempt. The garbage collector deletes the pods of a deleted set.
 
 Left out of upstream's order of deletion: restarts of containers, and the rounding of ages to powers of two.
 """
@@ -17,7 +18,9 @@ from collections.abc import Callable
 
 from allotment.api.core import Pod
 from allotment.api.label_selector import selector_of
+from allotment.api.rights import READ
 from allotment.api.status import Conflict, NotFound, StatusError
+from allotment.api.timestamps import timestamp
 from allotment.client.client import Client
 from allotment.client.form import Obj
 from allotment.client.informer import Key
@@ -25,10 +28,11 @@ from allotment.client.informers import Informers
 from allotment.client.recorder import Recorder
 from allotment.client.work_queue import WorkQueue
 from allotment.controllers import conditions
-from allotment.controllers.clock import Now, real_time, stamp
+from allotment.controllers.clock import Now, real_time
 from allotment.controllers.controller import Again
 from allotment.controllers.ownership import controller_of, controller_reference, plain_controller_of
 from allotment.controllers.pod_state import finished, seconds_to_available
+from allotment.controllers.workloads import made_pods
 from allotment.controllers.workloads.adoption import NAMESPACE, Adoption
 from allotment.controllers.workloads.growing_batches import in_growing_batches
 from allotment.controllers.workloads.made_pods import (
@@ -41,13 +45,19 @@ from allotment.controllers.workloads.workload_events import Voice
 
 GROUP, KIND = "apps/v1", "ReplicaSet"
 BURST = 500
-"""Pods made or deleted in one go, as upstream."""
+"""How many pods are created or deleted in one call, as upstream."""
 
 
 class ReplicaSets:
-    """The reconciler; keys are namespace and name of a replica set."""
+    """The reconciler; its keys are namespace and name of a replica set."""
 
     name = "replica-sets"
+    rights = (
+        *made_pods.RIGHTS,
+        f"{READ}: apps: replicasets",
+        "patch: apps: replicasets/status",
+        "update: apps: replicasets/finalizers",
+    )
 
     def __init__(
         self,
@@ -109,11 +119,11 @@ class ReplicaSets:
         return self._next_availability(replica_set, pods)
 
     def _counts(self, pod: Pod) -> bool:
-        """Whether a pod is one of those that a set asks for: neither ended nor going."""
+        """Whether a pod counts towards the size of a set: neither ended nor being deleted."""
         return not finished(pod) and not self._offspring.going(pod)
 
     async def _resize(self, replica_set: Obj, pods: list[Pod]) -> StatusError | None:
-        """Makes or deletes what the number asks for. What the server refused is returned, to be said in the status."""
+        """Creates or deletes pods to reach the requested number. Returns the server's refusal, for the status."""
         surplus = len(pods) - replica_set["spec"].get("replicas", 1)
         try:
             if surplus < 0:
@@ -149,7 +159,7 @@ class ReplicaSets:
             self._voice.deleted(replica_set, pod.metadata.name)
 
     def _pods_of_siblings(self, replica_set: Obj) -> list[Pod]:
-        """The pods of all sets of the same owner: of a deployment's old sets those go first whose node has a new one."""
+        """The pods of all sets of the same owner: among a deployment's old pods, those go first whose node has a new one."""
         meta = replica_set["metadata"]
         owner = plain_controller_of(replica_set)
         siblings = [replica_set]
@@ -175,7 +185,7 @@ class ReplicaSets:
                 "reason": "FailedCreate" if missing else "FailedDelete",
                 "message": failure.message,
             }
-            new = conditions.put(old, condition, stamp(self._now()))
+            new = conditions.put(old, condition, timestamp(self._now()))
         if new != old:
             wanted["conditions"] = new or None
         if any(status.get(name, 0) != value for name, value in wanted.items()):

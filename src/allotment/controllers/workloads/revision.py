@@ -1,4 +1,4 @@
-"""The replica set of one template of a deployment: its name, its marks, and how it is told from the sets of other templates.
+"""The replica set of one template of a deployment: its name, its marks, and how it differs from the sets of other templates.
 
 A deployment numbers its templates (the annotation ``revision``), which is what ``kubectl rollout history`` and ``undo`` read. A
 template that comes back gets its old set back, with a new number.
@@ -22,7 +22,7 @@ _PREFIX = "deployment.kubernetes.io/"
 REVISION, HISTORY = f"{_PREFIX}revision", f"{_PREFIX}revision-history"
 DESIRED, _MOST = f"{_PREFIX}desired-replicas", f"{_PREFIX}max-replicas"
 _OWN = (_PREFIX, "kubectl.kubernetes.io/last-applied-configuration", "deprecated.deployment.rollback.to")
-"""How annotations begin that a set does not inherit from its deployment."""
+"""The prefixes of annotations that a set does not inherit from its deployment."""
 _NUMBER = re.compile(r"\+?0*[0-9]{1,19}", re.ASCII)
 _HIGHEST = 2**63 - 1
 _LONGEST_HISTORY = 100
@@ -56,10 +56,11 @@ def new_set(deployment: Obj, old: list[Obj], replicas: int) -> Obj:
 
 
 def outdated(deployment: Obj, new: Obj, old: list[Obj]) -> Obj:
-    """The patch for what the new set does not have as the deployment has it, other than its size; empty if nothing."""
+    """The patch for everything in which the new set differs from the deployment, except for its size; empty if there is
+    nothing."""
     annotations, present = _inherited(deployment), annotations_of(new)
     number = _next_revision(old)
-    if revision_of(new) < number:  # an old set that is the new one again
+    if revision_of(new) < number:  # an old set that has become the new one again
         annotations[REVISION] = str(number)
         if before := present.get(REVISION):
             history = [*filter(None, present.get(HISTORY, "").split(",")), before]
@@ -83,12 +84,12 @@ def _inherited(deployment: Obj) -> dict[str, str]:
 
 
 def _next_revision(old: list[Obj]) -> int:
-    """One more than any, unless that is as large as a number can be: another attempt would find no room either."""
+    """One more than the highest, unless that is the largest possible number: another attempt would find no room either."""
     return min(max((revision_of(each) for each in old), default=0) + 1, _HIGHEST)
 
 
 def revision_of(replica_set: Obj) -> int:
-    """The number in the annotation, which anybody may write: 0 for what is no positive number of 64 bits."""
+    """The number in the annotation, which anyone may write: 0 if it is not a positive number of 64 bits."""
     text = annotations_of(replica_set).get(REVISION, "")
     number = int(text) if _NUMBER.fullmatch(text) else 0
     return number if number <= _HIGHEST else 0
@@ -99,8 +100,8 @@ def annotations_of(obj: Obj) -> dict[str, str]:
 
 
 def template_hash(template: Obj, collisions: int = 0) -> str:
-    """A short name for a template. Not upstream's value, which depends on Go's way to print a structure; sets are found by
-    their templates and not by this."""
+    """A short hash of a template. It is not upstream's value, which depends on how Go prints a structure; sets are found by
+    their templates and not by this hash."""
     data = msgspec.json.encode([essence(template), collisions], order="sorted")
     hashed = 0x811C9DC5  # FNV-1a, 32 bits
     for byte in data:
@@ -109,7 +110,7 @@ def template_hash(template: Obj, collisions: int = 0) -> str:
 
 
 def essence(template: Obj) -> Any:
-    """A template without the mark of its hash and without nulls, for comparison."""
+    """A template without its hash label and without nulls, for comparison."""
     metadata = dict(template.get("metadata") or {})
     labels = {name: value for name, value in (metadata.pop("labels", None) or {}).items() if name != _HASH}
     kept = {name: value for name, value in metadata.items() if value}

@@ -1,8 +1,8 @@
-"""How large each replica set of a deployment should be next: pure arithmetic over what they ask for and have.
+"""The next size of each replica set of a deployment: pure arithmetic over requested and present pods.
 
 A rolling update moves pods from the old sets to the new one within two bounds: never more than ``replicas + surge`` pods in
-all, never fewer than ``replicas - unavailable`` that serve. One step either grows the new set or shrinks old ones; the pods
-that come and go as a result bring the next step. The numbers are upstream's.
+all, never fewer than ``replicas - unavailable`` ready ones. One step either grows the new set or shrinks old ones; the
+resulting changes of pods trigger the next step. The numbers are upstream's.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ ROLLING = "RollingUpdate"
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """A replica set as far as it counts: how many pods it asks for, how many serve. ``age`` grows with newer sets."""
+    """The relevant facts of a replica set: how many pods it requests, and how many are available. ``age`` grows with newer
+    sets."""
 
     name: str
     wanted: int
@@ -28,7 +29,7 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class RolloutBounds:
-    """What a deployment allows on the way: ``surge`` pods more than wanted, ``unavailable`` fewer."""
+    """The limits of a deployment during a rollout: ``surge`` pods more than wanted, ``unavailable`` fewer."""
 
     replicas: int
     surge: int = 0
@@ -44,8 +45,8 @@ class RolloutBounds:
 
 
 def bounds(spec: Obj) -> RolloutBounds:
-    """The bounds of a deployment. Percentages of surge are rounded up and of unavailability down; both zero would be a
-    standstill and allows one to be unavailable."""
+    """The bounds of a deployment. Percentages of surge are rounded up and of unavailability down. If both are zero, nothing
+    could move, so one pod may be unavailable."""
     replicas, strategy = spec.get("replicas", 1), spec.get("strategy") or {}
     if strategy.get("type", ROLLING) != ROLLING:
         return RolloutBounds(replicas)
@@ -58,15 +59,15 @@ def bounds(spec: Obj) -> RolloutBounds:
 
 
 def grown(allowed: RolloutBounds, new: int, others: int) -> int:
-    """The size of the new set, which asks for ``new`` now, beside ``others`` pods of old sets."""
+    """The next size of the new set, which now requests ``new``, beside ``others`` pods of old sets."""
     if new >= allowed.replicas:
         return allowed.replicas
     return new + max(0, min(allowed.most - new - others, allowed.replicas - new))
 
 
 def shrunk(allowed: RolloutBounds, new: Size, old: Iterable[Size]) -> dict[str, int]:
-    """The sizes of old sets, those that can lose pods only: first pods that do not serve, then, oldest set first, as
-    many as can be spared."""
+    """The next sizes of the old sets that can lose pods: first unavailable pods, then, oldest set first, as many as can be
+    spared."""
     sets = sorted(old, key=lambda each: each.age)
     sizes = {each.name: each.wanted for each in sets}
     spare = new.wanted + sum(sizes.values()) - allowed.least - (new.wanted - new.available)
@@ -85,14 +86,14 @@ def shrunk(allowed: RolloutBounds, new: Size, old: Iterable[Size]) -> dict[str, 
 
 
 def rolled(allowed: RolloutBounds, new: Size, old: list[Size]) -> dict[str, int]:
-    """The next step of a rolling update: sizes that change, none when there is nothing to do but to wait."""
+    """The next step of a rolling update: the changed sizes; none if it can only wait."""
     size = grown(allowed, new.wanted, sum(each.wanted for each in old))
     return {new.name: size} if size != new.wanted else shrunk(allowed, new, old)
 
 
 def rescaled(allowed: RolloutBounds, new: Size | None, old: list[Size]) -> dict[str, int]:
-    """Sizes after the deployment's number changed, or while it is paused: sets keep their proportion, so that a rollout
-    is not hurried on by it."""
+    """Sizes after the deployment's number changed, or while it is paused: sets keep their proportion, so that the change does
+    not speed up a rollout."""
     sets = [*old, new] if new is not None else old
     active = [each for each in sets if each.wanted > 0]
     if len(active) <= 1:
@@ -104,7 +105,7 @@ def rescaled(allowed: RolloutBounds, new: Size | None, old: list[Size]) -> dict[
 
 
 def _proportional(sets: list[Size], wanted: int) -> dict[str, int]:
-    """Sizes in the proportion of the present ones with the given sum; what rounding leaves goes to the largest set."""
+    """Sizes in the proportion of the present ones with the given sum; the rest from rounding goes to the largest set."""
     total = sum(each.wanted for each in sets)
     growing = wanted > total
     newer = sorted(sets, key=lambda each: each.age, reverse=growing)

@@ -1,7 +1,7 @@
-"""What a deployment's status says: how many pods of which kind, and whether the rollout gets on. Pure.
+"""A deployment's status: how many pods of which kind, and the progress of the rollout. Pure.
 
-``Progressing`` is told from what was said before: its last update is when something moved last, and when that is longer ago than the
-deadline the rollout is stuck. A rollout that was complete once stays so; pods that come and go later are no rollout.
+``Progressing`` depends on the status before: its last update is when something last moved, and if that is longer ago than the
+deadline, the rollout is stuck. A rollout that was once complete stays complete; pods that come and go later are no rollout.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from allotment.api.timestamps import timestamp
 from allotment.client.form import Obj
 from allotment.controllers import conditions
-from allotment.controllers.clock import left, stamp
+from allotment.controllers.clock import left
 from allotment.controllers.workloads.revision import HISTORY, REVISION, annotations_of
 from allotment.controllers.workloads.rollout import bounds
 
@@ -46,7 +47,7 @@ def complete(deployment: Obj, counts: Obj) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class RolloutState:
-    """A deployment with its sets and counts, at a time. ``refused`` is why the server does not take the new set, if so."""
+    """A deployment with its sets and counts, at a time. ``refused`` is the reason if the server refuses the new set."""
 
     deployment: Obj
     counts: Obj
@@ -62,7 +63,7 @@ class RolloutState:
         return self._failure(told)
 
     def seconds_left(self, condition: Obj) -> float:
-        """How long nothing may move before the rollout counts as stuck."""
+        """How long a pause without progress may last before the rollout counts as stuck."""
         seconds = self.deployment["spec"]["progressDeadlineSeconds"]
         return left(condition.get("lastUpdateTime"), seconds, self.now)
 
@@ -74,7 +75,7 @@ class RolloutState:
         return self._put(told, "Available", "False", reason, message)
 
     def _failure(self, told: list[Obj]) -> list[Obj]:
-        """What a set could not do is the deployment's failure, too; the new set's first."""
+        """A failure of a set is also the deployment's; that of the new set comes first."""
         sets = [each for each in (self.new, *self.old) if each is not None]
         failures = (conditions.found(_status(each).get("conditions"), "ReplicaFailure") for each in sets)
         failure = next((each for each in failures if each is not None), None)
@@ -99,7 +100,7 @@ class RolloutState:
         return told if self.new is None else self._rollout(told, self.new)
 
     def _rollout(self, told: list[Obj], new: Obj) -> list[Obj]:
-        """How the rollout of the new set gets on."""
+        """The progress of the rollout of the new set."""
         current = conditions.found(told, "Progressing") or {}
         reason, name, noted = current.get("reason"), new["metadata"]["name"], annotations_of(new)
         if noted.get(REVISION) != annotations_of(self.deployment).get(REVISION):  # it has just begun
@@ -125,7 +126,7 @@ class RolloutState:
         self, told: list[Obj], type_: str, status: str, reason: str, message: str, *, moved: bool = False
     ) -> list[Obj]:
         """Says something unless it has been said; ``moved`` says it again, with a new time."""
-        old, now = conditions.found(told, type_), stamp(self.now)
+        old, now = conditions.found(told, type_), timestamp(self.now)
         if old is not None and not moved and (old.get("status"), old.get("reason")) == (status, reason):
             return told
         condition = {"type": type_, "status": status, "lastUpdateTime": now, "reason": reason}
@@ -133,7 +134,7 @@ class RolloutState:
 
 
 def _advanced(before: Obj, counts: Obj) -> bool:
-    """Whether the rollout has come further: more new, ready or available pods, or fewer old ones."""
+    """Whether the rollout has advanced: more new, ready or available pods, or fewer old ones."""
     more = ("updatedReplicas", "readyReplicas", "availableReplicas")
     old_before = (before.get("replicas") or 0) - (before.get("updatedReplicas") or 0)
     return counts["replicas"] - counts["updatedReplicas"] < old_before or any(

@@ -1,10 +1,10 @@
-"""A number of pods, or a part of all of them in percent, as deployments and disruption budgets have them."""
+"""A number of pods, or a percentage of all pods, as in deployments and disruption budgets."""
 
 from __future__ import annotations
 
 
 def share(value: int | str | None, total: int, *, round_up: bool) -> int:
-    """How many of ``total`` are meant. What is neither a number nor a percentage counts as none."""
+    """How many of ``total`` are meant. A value that is neither a number nor a percentage counts as none."""
     if isinstance(value, int):
         return value
     digits, percent, rest = (value or "").partition("%")

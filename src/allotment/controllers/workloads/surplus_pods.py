@@ -1,4 +1,4 @@
-"""Which pods go first when there are too many."""
+"""Which pods are deleted first when there are too many."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from allotment.api.core import Pod
-from allotment.controllers.clock import moment
+from allotment.api.timestamps import moment
 from allotment.controllers.pod_state import finished, is_ready, ready_since
 
 _DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"

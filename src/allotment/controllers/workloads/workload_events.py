@@ -1,4 +1,4 @@
-"""What the reconciler of one kind says about its objects, in events."""
+"""The events that the reconciler of one kind writes about its objects."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Voice:
         self.tell(obj, EventType.NORMAL, "SuccessfulDelete", f"Deleted pod: {pod}")
 
     def refused(self, obj: Obj, verb: str) -> Callable[[StatusError], None]:
-        """Tells of what the server did not let be done; ``verb`` without its last letter: creat, delet."""
+        """Reports a refusal by the server; ``verb`` is without its last letter: creat, delet."""
 
         def tell(error: StatusError) -> None:
             message = f"Error {verb}ing: {error.message}"

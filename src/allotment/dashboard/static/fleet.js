@@ -1,24 +1,24 @@
-// The page of the fleet. It draws what /ui/api/changes tells, a line of JSON at a time, and decides nothing itself.
+// The page of the fleet. It draws what /ui/api/changes sends, one line of JSON at a time, and decides nothing itself.
 //
-// Pools are drawn cell by cell, so that a change costs the cells that it touches.
+// Pools are drawn cell by cell, so that a change costs only the cells that it touches.
 
 import { ORDER, age, ask, byId, element, follow } from "./session.js";
 
 const SEVERAL = "several nodes";
-const ROWS = 100; // of the table of pools, before somebody asks for all
+const ROWS = 100; // of the table of pools, until the user asks for all
 const WORDS = {
   Available: "available",
   Allocated: "allocated",
   PartiallyAllocated: "partially allocated",
   Unavailable: "unavailable",
-  Unknown: "not known",
+  Unknown: "unknown",
 };
 const COUNTS = ["available", "allocated", "unavailable", "unknown"];
 const COLOURS = { available: "s0", allocated: "s1", unavailable: "s3", unknown: "s4" };
 const COLUMNS = ["available", "allocated", "unavailable", "total"];
-const DENSE = 150; // nodes, from which on they are drawn smaller
-const GROUPS = 12; // of nodes that lack the same, in an explanation
-const NEW = 1500; // ms for which what has changed is marked
+const DENSE = 150; // above this number of nodes they are drawn smaller
+const GROUPS = 12; // of nodes with the same reasons, in an explanation
+const NEW = 1500; // ms for which a change is marked
 
 const NOTHING = "There are no devices that you may see. They appear here when a driver publishes a ResourceSlice.";
 
@@ -27,10 +27,10 @@ const map = byId("map");
 let states = [];
 let pools = new Map(); // by key: {told, cells, groups, rows, stale}
 let nodes = new Map(); // by name: {name, row, cells, free, stale}
-let order = null; // keys of pools as the table has them; null when that has to be found out anew
+let order = null; // keys of pools in the order of the table; null when it must be computed again
 let past = null;
 let showAll = false;
-let shown = null; // the cell that #about tells of
+let shown = null; // the cell that #about describes
 
 function take(told) {
   if (told.whole) begin(told);
@@ -95,7 +95,7 @@ function nodeOf(name) {
   return node;
 }
 
-// Puts rows where they belong; those that are there already stay in the page, and with them focus and scrolling.
+// Puts rows in order; existing rows stay in the page, which keeps focus and scrolling.
 function placeRows() {
   if (nodes.size) map.querySelector("p")?.remove();
   else if (!map.firstChild) map.append(element("p", "quiet", NOTHING));
@@ -202,7 +202,7 @@ function drawLegend() {
   );
 }
 
-// --- what follows from pools: drawn once for all that changes at the same time ---
+// --- what depends on pools: drawn once for all simultaneous changes ---
 
 let planned = false;
 function later() {
@@ -218,7 +218,7 @@ function later() {
   });
 }
 
-let boxes = null; // of the numbers: made once, so that nothing moves when they change
+let boxes = null; // of the numbers: created once, so that nothing moves when they change
 
 function makeNumbers() {
   const place = byId("numbers");
@@ -226,7 +226,7 @@ function makeNumbers() {
     COUNTS.map((name) => {
       const box = element("div", COLOURS[name]);
       const words = element("span");
-      words.append(element("i", `cell ${COLOURS[name]}`), name === "unknown" ? "not known" : name);
+      words.append(element("i", `cell ${COLOURS[name]}`), name);
       box.append(element("b"), words);
       return [name, box];
     }),
@@ -263,13 +263,13 @@ function drawFree() {
     const all = cellsOf(node.row).length;
     const free = freeOn(node);
     node.free.textContent = `${free ?? "?"}/${all}`;
-    node.free.title = free === null ? "how many are available is not known" : `${free} of ${all} available`;
+    node.free.title = free === null ? "the number of available devices is unknown" : `${free} of ${all} available`;
   }
   const count = nodes.size - nodes.has(SEVERAL);
   byId("nodes-count").textContent = nodes.size ? `${count.toLocaleString()} ${count === 1 ? "node" : "nodes"}` : "";
 }
 
-// A pool of one node is counted, whichever of its devices are meant; null: nobody knows.
+// The pool of a single node has a count, even if its devices are not shown one by one; null: unknown.
 function freeOn(node) {
   let free = 0;
   for (const group of node.cells.children) {
@@ -307,7 +307,7 @@ function drawTable() {
   byId("more").hidden = told.length === ids.length;
   byId("more").textContent = `Show all ${ids.length.toLocaleString()}`;
 }
-// Puts rows where others were, if those are on the page, so that the rest of the table stays as it is.
+// Replaces rows that are on the page, so that the rest of the table stays as it is.
 function swapped(old, fresh) {
   if (old[0].isConnected) old[0].before(...fresh);
   for (const row of old) row.remove();
@@ -376,7 +376,7 @@ byId("find").addEventListener("input", find);
 
 // --- one device ---
 
-const published = new Map(); // attributes and capacity, asked for once
+const published = new Map(); // attributes and capacity, fetched once
 
 async function about({ pool, device }) {
   const id = key(pool.driver, pool.pool) + device[0];
@@ -418,7 +418,7 @@ async function tellAbout(cell) {
   putBeside(panel, cell);
 }
 
-// Below the cell, or above it where there is no room; never over it. On a phone it has a place of its own.
+// Below the cell, or above it if there is no room; never over it. On a phone it has a place of its own.
 function putBeside(panel, cell) {
   const at = cell.getBoundingClientRect();
   const { width, height } = panel.getBoundingClientRect();
@@ -447,7 +447,7 @@ map.addEventListener("focusin", (event) => {
 map.addEventListener("focusout", hideAbout);
 map.addEventListener("click", (event) => event.target.device && event.target.focus());
 
-// One cell of the grid is reached by Tab, all others from there by arrows.
+// Tab reaches one cell of the grid; the arrow keys reach the others from there.
 function roving(cell) {
   for (const each of map.querySelectorAll('.cell[tabindex="0"]')) each.tabIndex = -1;
   if (cell) cell.tabIndex = 0;
@@ -485,7 +485,7 @@ function reached(cell, pressed, all) {
   }
 }
 
-// --- pods that wait ---
+// --- waiting pods ---
 
 const waits = new Map(); // by namespace and name: {pod, row, box, show}; rows stay while their pod waits, open ones open
 
@@ -508,10 +508,10 @@ function drawWaiting(told) {
     else byId("waiting").insertBefore(wait.row, at);
   }
   const more = told.count - told.pods.length;
-  byId("waiting-more").textContent = !told.count ? "No pod that you may see waits for a node." : more ? `and ${more.toLocaleString()} more that wait less long` : "";
+  byId("waiting-more").textContent = !told.count ? "No pod that you may see waits for a node." : more ? `and ${more.toLocaleString()} more that have waited for a shorter time` : "";
 }
 
-// A scheduler says "0/12 nodes: 8 have every gpu in use, 4 are cordoned", most nodes first: the first of its reasons counts most.
+// A scheduler says "0/12 nodes: 8 have every gpu in use, 4 are cordoned". The first reason applies to most nodes, so it is the most important.
 function reasons(message) {
   const [, nodes, rest] = /^(\d+\/\d+ nodes): (.*)$/s.exec(message) ?? [null, "", message];
   return { nodes, parts: nodes ? rest.split(/, (?=\d+ (?:have|has|are|is|do|does|were|was|for|lack|lacks) )/) : [rest] };
@@ -533,7 +533,7 @@ function waitingRow(namespace, name) {
     time.dateTime = pod.since ?? "";
     time.textContent = age(time.dateTime);
     const { nodes, parts } = reasons(pod.message);
-    main.replaceChildren(...(nodes ? [element("span", "badge", nodes)] : []), parts[0] || "The scheduler has not looked at it yet.");
+    main.replaceChildren(...(nodes ? [element("span", "badge", nodes)] : []), parts[0] || "The scheduler has not tried to place it yet.");
     rest.textContent = parts.slice(1).join(", ");
     if (box.open) explain(why, namespace, name);
   };
@@ -542,7 +542,7 @@ function waitingRow(namespace, name) {
 
 async function explain(place, namespace, name) {
   const asked = (place.asked = Symbol(name));
-  if (!place.firstChild) place.append(element("p", "quiet", "looking …"));
+  if (!place.firstChild) place.append(element("p", "quiet", "loading …"));
   const told = await ask("/ui/api/pod", { namespace, name }).catch((error) => ({ reason: error.message }));
   if (place.asked === asked && place.parentElement.open) place.replaceChildren(...explanation(told));
 }
@@ -559,7 +559,7 @@ function explanation(told) {
   if (told.hidden) parts.push(element("p", "", hiddenWords(told.hidden)));
   if (told.remedies?.length) parts.push(...list("What would help", told.remedies.map(remedy)));
   else if (told.nodes?.some((group) => group.requests)) parts.push(...list("What would help", [element("li", "", "no single change that was tried")]));
-  if (told.searchCut) parts.push(element("p", "quiet", "The search was cut short; other changes may help too."));
+  if (told.searchCut) parts.push(element("p", "quiet", "The search ran out of time; other changes may help too."));
   if (told.nodes?.length) parts.push(...list("Node by node", told.nodes.slice(0, GROUPS).map(nodeGroup)));
   const others = (told.nodes ?? []).slice(GROUPS).reduce((sum, group) => sum + group.nodes.length, 0);
   if (others) parts.push(element("p", "quiet", `and ${others.toLocaleString()} more nodes`));
@@ -576,7 +576,7 @@ function remedy({ words }) {
 
 function hiddenWords({ held, of }) {
   const number = held === null ? "How many of" : `${held} of`;
-  return `${number} the ${of} devices that no claim you may see holds are held by claims you may not see${held === null ? " is not known" : ""}.`;
+  return `${number} the ${of} devices that no claim you may see holds are held by claims you may not see${held === null ? " is unknown" : ""}.`;
 }
 
 function nodeGroup({ nodes: names, reason, requests = [] }) {
@@ -599,10 +599,10 @@ function requestWords(request) {
   return [element("p", "", `request ${request.request} needs ${request.needed}, ${request.fitting} of ${request.devices} fit`), found];
 }
 
-// Expressions are between backquotes.
+// Expressions are in backquotes.
 const withCode = (text) => text.split("`").map((part, at) => (at % 2 ? element("code", "", part) : part));
 
-// --- the past ---
+// --- history ---
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -615,10 +615,10 @@ function shape(className, d) {
 
 function drawPast() {
   const place = byId("past");
-  if (!past) return place.replaceChildren(element("p", "quiet", "You may not list and watch resourcepools, which tell how much is in use."));
+  if (!past) return place.replaceChildren(element("p", "quiet", "You may not list and watch resourcepools, which show how much is in use."));
   const { points } = past;
   const known = points.filter(Boolean);
-  if (!known.length) return place.replaceChildren(element("p", "quiet", "Nothing is counted yet: that is what ResourcePools are for, and there are none."));
+  if (!known.length) return place.replaceChildren(element("p", "quiet", "There are no counts yet, because there are no ResourcePools."));
   const top = Math.max(1, ...known.map(([allocated, available, unavailable]) => allocated + available + unavailable));
   const y = (value) => (100 - (100 * value) / top).toFixed(2);
   let [allocated, unavailable, gaps] = ["", "", ""];
@@ -643,7 +643,7 @@ function drawPast() {
 const clock = (seconds) => new Date(seconds * 1000).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
 const inUse = ([allocated, available, unavailable]) => `${Math.round(allocated)} of ${Math.round(allocated + available + unavailable)} devices allocated`;
 
-let pointed = null; // where on the timeline somebody points
+let pointed = null; // the point on the timeline under the mouse pointer
 byId("past").addEventListener("pointermove", (event) => {
   pointed = event.target.closest("svg") && event.clientX;
   const at = byId("past").querySelector(".at");
@@ -658,7 +658,7 @@ function wordsAt(x) {
   const { left, width } = byId("past").getBoundingClientRect();
   const at = Math.max(0, Math.min(past.points.length - 1, Math.floor(((x - left) / width) * past.points.length)));
   const point = past.points[at];
-  return `${clock(past.began + at * past.width)}: ${point ? inUse(point) : "nothing was counted"}`;
+  return `${clock(past.began + at * past.width)}: ${point ? inUse(point) : "no count"}`;
 }
 
 follow({ path: "/ui/api/changes", take, clear });

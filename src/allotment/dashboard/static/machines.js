@@ -1,16 +1,16 @@
-// The page of machines. It draws what /ui/api/machines/changes tells, and asks for a plan when somebody wants one; it decides nothing itself.
+// The page of machines. It draws what /ui/api/machines/changes sends, and requests a plan when the user asks for one; it decides nothing itself.
 
 import { age, ask, byId, element, follow } from "./session.js";
 
 const START = "allot up --catalog examples/autoscaling/catalogue.yaml";
 const STEPS = ["launched", "registered", "initialized"];
-const USUAL = ["ephemeral-storage", "pods"]; // resources that tell machines apart for hardly anybody
-const NEW = 1500; // ms for which what has changed is marked
+const USUAL = ["ephemeral-storage", "pods"]; // resources that rarely distinguish machines
+const NEW = 1500; // ms for which a change is marked
 
-let choice = 0; // how many types there are to choose from
-let waiting = null; // {count, version}: what a plan would be for now
-let plan = null; // the one that is shown
-let making = null; // stands for the question that is open
+let choice = 0; // the number of available types
+let waiting = null; // {count, version}: the pods for which a plan would be made now
+let plan = null; // the plan on the page
+let making = null; // identifies the request in progress
 
 function clear() {
   waiting = plan = making = null;
@@ -29,7 +29,7 @@ function take(told) {
   if (told.waiting || told.types) drawState();
 }
 
-// Draws rows that have a key each. What is the same stays in the page, and with it focus, what is open, and scrolling.
+// Draws rows, each with a key. Unchanged rows stay in the page, which keeps focus, open details and scrolling.
 function draw(place, rows, key, make, live = false) {
   const known = (place.known ??= new Map()); // by key: {text, node}
   const now = new Set(rows.map(key));
@@ -80,7 +80,7 @@ function head(name, detail, end) {
   return made;
 }
 
-// --- machines that were asked for ---
+// --- requested machines ---
 
 const perHour = (price) => (price ? `${price} per hour` : "");
 
@@ -89,7 +89,7 @@ function drawClaims(told, live) {
   byId("claims-count").textContent = told.count ? `${told.count.toLocaleString()}: ${states.join(", ")}` : "";
   draw(byId("claims"), told.rows, (row) => row.name, claimRow, live);
   moreThan("claims-more", told);
-  if (!told.count) byId("claims-more").textContent = "No machine has been asked for that you may see.";
+  if (!told.count) byId("claims-more").textContent = "There are no requested machines that you may see.";
 }
 
 function claimRow(claim) {
@@ -116,7 +116,7 @@ function drawSources(told, live) {
   byId("sources-count").textContent = told.machines ? `${plural(told.machines, "machine")}, ${perHour(told.price)}` : "";
   draw(byId("sources"), told.rows, (row) => `${row.kind} ${row.name}`, sourceRow, live);
   moreThan("sources-more", told);
-  if (!told.count) byId("sources-more").textContent = "There are no NodePools or NodeGroups that you may see: machines of every type may be planned.";
+  if (!told.count) byId("sources-more").textContent = "There are no NodePools or NodeGroups that you may see: plans may use machines of every type.";
 }
 
 function sourceRow(source) {
@@ -149,7 +149,7 @@ function drawOverlays(told, live) {
   byId("overlays-count").textContent = told.count ? joined(told.count.toLocaleString(), wrong && `${wrong} with problems`) : "";
   draw(byId("overlays"), told.rows, (row) => row.name, overlayRow, live);
   moreThan("overlays-more", told);
-  if (!told.count) byId("overlays-more").textContent = "There are no NodeOverlays that you may see. They tell what a catalogue does not know: prices, resources, devices.";
+  if (!told.count) byId("overlays-more").textContent = "There are no NodeOverlays that you may see. They add what a catalogue does not know: prices, resources, devices.";
 }
 
 function overlayRow(overlay) {
@@ -158,13 +158,13 @@ function overlayRow(overlay) {
   if (overlay.reason) made.firstChild.append(element("span", "badge", overlay.reason));
   made.append(element("p", "", overlay.says.join("; ") || "changes nothing"));
   const types = overlay.types.join(", ") + (overlay.moreTypes ? ` and ${overlay.moreTypes} more` : "");
-  made.append(element("p", "quiet", overlay.types.length ? `applies to ${types}` : "applies to no machine that can be had"));
+  made.append(element("p", "quiet", overlay.types.length ? `applies to ${types}` : "applies to no available machine"));
   made.append(...overlay.problems.map((words) => element("p", "bad", words)));
   if (overlay.moreProblems) made.append(element("p", "bad", `and ${overlay.moreProblems} more`));
   return made;
 }
 
-// --- what there is to choose from ---
+// --- machine types ---
 
 const range = ([low, high]) => (low === high ? low : `${low} to ${high}`);
 
@@ -173,7 +173,7 @@ function drawTypes(told, live) {
   byId("types-count").textContent = told.count ? plural(told.count, "kind") : "";
   draw(byId("lines"), told.rows, (row) => JSON.stringify([row.source, row.type, row.capacity, row.devices]), typeRow, live);
   moreThan("types-more", told);
-  if (!told.count) byId("types-more").textContent = "There are no machines to choose from.";
+  if (!told.count) byId("types-more").textContent = "There are no machine types to choose from.";
 }
 
 function typeRow(type) {
@@ -202,7 +202,7 @@ function typeRow(type) {
 
 function drawHow(catalogue) {
   byId("how").hidden = catalogue;
-  byId("how").replaceChildren("The server knows no catalogue of machines to choose from. Start it with one: ", element("code", "", START));
+  byId("how").replaceChildren("The server has no catalogue of machines. Start it with one: ", element("code", "", START));
 }
 
 function drawState() {
@@ -211,19 +211,19 @@ function drawState() {
   byId("make").textContent = plan ? "Plan again" : "Plan";
   const stale = plan && waiting && plan.version !== waiting.version;
   byId("plan-state").className = stale && !making ? "stale" : "quiet";
-  byId("plan-state").textContent = making ? "planning …" : stale ? "out of date: what waits, or what there is to choose from, has changed since" : plan ? "as things are" : "";
+  byId("plan-state").textContent = making ? "planning …" : stale ? "out of date: the waiting pods or the available machines have changed" : plan ? "up to date" : "";
   byId("plan").classList.toggle("stale", Boolean(stale));
   if (plan || !waiting) return;
   const pods = waiting.count === 1 ? "1 pod waits" : `${waiting.count.toLocaleString()} pods wait`;
   byId("headline").textContent = waiting.count ? `${pods} for a node.` : "No pod that you may see waits for a node.";
-  byId("proof").textContent = waiting.count ? "Plan tells which machines would take them, and at what price. Nothing is launched." : "";
+  byId("proof").textContent = waiting.count ? "A plan shows which machines could run them, and at what price. Nothing is launched." : "";
 }
 
 byId("make").addEventListener("click", async () => {
   const asked = (making = Symbol("plan"));
   drawState();
   const told = await ask("/ui/api/plan").catch((error) => ({ error: error.message }));
-  if (making !== asked) return; // somebody else may be logged in by now
+  if (making !== asked) return; // another user may be logged in by now
   making = null;
   plan = told.error ? null : told;
   if (plan) drawPlan();
@@ -237,7 +237,7 @@ function drawPlan() {
   const parts = [];
   if (plan.machines.length) parts.push(...part("Machines to add", plan.machines.map(newMachines), plan.moreMachines));
   if (plan.left.length) parts.push(...part("Pods that would stay pending", plan.left.map(leftOut), plan.moreLeft));
-  if (plan.existing.count) parts.push(...part("Room on nodes that are there or on their way", [onNodes(plan.existing)], 0));
+  if (plan.existing.count) parts.push(...part("Room on nodes that exist or are on their way", [onNodes(plan.existing)], 0));
   parts.push(...plan.notes.map((note) => element("p", "quiet", note)));
   byId("parts").replaceChildren(...parts);
 }

@@ -1,7 +1,7 @@
-// What all pages share: who one is, and the stream that a page is drawn from.
+// What all pages share: the login, and the stream from which a page is drawn.
 //
-// A stream is lines of JSON; the first is everything ("whole"), each later one what has changed. A page gives the stream's path, takes
-// each line, and clears what it has drawn when nobody is logged in any more. All text gets into pages as text, never as markup.
+// A stream consists of lines of JSON. The first has everything ("whole"), each later one has what changed. A page names the
+// stream's path, takes each line, and clears its content after a logout. All text enters pages as text, never as markup.
 
 export const byId = (id) => document.getElementById(id);
 export const ORDER = new Intl.Collator(undefined, { numeric: true });
@@ -23,7 +23,7 @@ for (const link of document.querySelectorAll("nav a")) {
 // --- the stream ---
 
 let page = null; // {path, take, clear}
-let reading = null; // aborts the stream that is read now; null: none is
+let reading = null; // aborts the open stream; null: there is none
 
 export function follow(asked) {
   page = asked;
@@ -67,7 +67,7 @@ async function readOn(signal) {
   }
 }
 
-// An answer whose texts can be shown: what would hide or turn round what stands beside it, and control characters, are escapes.
+// An answer whose texts are safe to show: control characters, and characters that would hide or reverse their surroundings, are escaped.
 const HIDDEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
 const written = (text) => text.replace(HIDDEN, (each) => `\\u{${each.codePointAt(0).toString(16)}}`);
 export const parsed = (text) =>
@@ -103,8 +103,8 @@ function drawNotes(notes) {
   byId("notes").replaceChildren(...notes.map((note) => element("p", "", note)));
 }
 
-// A browser opens six connections to a server, and each stream keeps one: a page that nobody sees does without. What it has
-// drawn stays, and is drawn anew when somebody sees it again. Pages that one goes away from are kept by browsers, streams and all.
+// A browser opens at most six connections to a server, and each stream keeps one, so a hidden page closes its stream. Its content
+// stays, and is drawn again when the page becomes visible. Browsers keep pages that the user has left, together with their streams.
 function pause() {
   reading?.abort("hidden");
   reading = null;
@@ -121,14 +121,14 @@ function connection(text, className) {
   place.className = className;
 }
 
-// --- who one is ---
+// --- login ---
 
 const authorization = () => {
   const token = sessionStorage.getItem(TOKEN);
   return token ? { Authorization: `Bearer ${token}` } : {};
 };
 
-// What the server answers to a question, as it is; an error says why there is no answer.
+// The server's answer to a request, unchanged; an error says why there is no answer.
 export async function ask(path, query = {}) {
   const asked = new URLSearchParams(query).toString();
   const response = await fetch(asked ? `${path}?${asked}` : path, { headers: authorization() }).catch(() => null);

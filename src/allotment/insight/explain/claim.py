@@ -1,6 +1,6 @@
-"""A claim, as ``allot explain`` tells of it: what it has, or why it has nothing.
+"""Explains a claim for ``allot explain``: what it has, or why it has nothing.
 
-A claim gets devices with a pod that uses it, so one by itself is explained as for a pod that wants nothing else.
+A claim gets devices together with a pod that uses it, so a claim alone is explained as if for a pod that needs nothing else.
 """
 
 from __future__ import annotations
@@ -24,13 +24,15 @@ if TYPE_CHECKING:
     from allotment.usage.allocation import AnyClaim
 
 
-_OF_NODES = "node.kubernetes.io/"  # the prefix of taints that say that a node is not well, or cordoned
+_OF_NODES = "node.kubernetes.io/"  # the prefix of taints for nodes that are unhealthy or cordoned
 
 
-def told_of_claim(claim: AnyClaim, seen: Snapshot, now: datetime, go_on: Callable[[], bool]) -> Explanation:
-    """What there is to tell of a claim."""
+def told_of_claim(
+    claim: AnyClaim, snapshot: Snapshot, now: datetime, go_on: Callable[[], bool]
+) -> Explanation:
+    """The explanation of a claim."""
     meta = claim.metadata
-    facts = facts_of(claim, seen, now)
+    facts = facts_of(claim, snapshot, now)
     if claim.status.allocation is not None:
         nodes = sorted({device.node for device in facts.devices if device.node})
         where = f" on node {nodes[0]}" if len(nodes) == 1 else ""
@@ -48,20 +50,20 @@ def told_of_claim(claim: AnyClaim, seen: Snapshot, now: datetime, go_on: Callabl
     key = "/".join(name_of(meta))
     waiting = sorted(
         "/".join(name_of(pod.metadata))
-        for pod in seen.some(Pod)
+        for pod in snapshot.some(Pod)
         if key in claims_named(pod) and not pod.spec.node_name and pod.status.phase not in FINISHED
     )
     if waiting:
-        seen.notes.append(
+        snapshot.notes.append(
             f"{plural(len(waiting), 'pod')} with this claim wait{'s' * (len(waiting) == 1)} for a node: "
-            f"allot explain pod {waiting[0]} tells what else is needed"
+            f"allot explain pod {waiting[0]} explains what else they need"
         )
-    return Examination(seen, _bare_pod(claim, seen), [], [], now, go_on).explain("claim", meta)
+    return Examination(snapshot, _bare_pod(claim, snapshot), [], [], now, go_on).explain("claim", meta)
 
 
-def _bare_pod(claim: AnyClaim, seen: Snapshot) -> Pod:
-    """A pod that wants a claim and nothing else, and puts up with what operators say about nodes."""
-    keys = {taint.key for node in seen.of(Node) for taint in node.spec.taints}
+def _bare_pod(claim: AnyClaim, snapshot: Snapshot) -> Pod:
+    """A pod that needs nothing but the claim, and tolerates the taints that operators put on nodes."""
+    keys = {taint.key for node in snapshot.of(Node) for taint in node.spec.taints}
     namespace, name = name_of(claim.metadata)
     return Pod(
         metadata=ObjectMeta(name=f"(user of {name})", namespace=namespace, uid=f"user of {namespace}/{name}"),

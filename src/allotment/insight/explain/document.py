@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from allotment.allocator.phrases import of_one
 from allotment.allocator.reasons import FITS
 from allotment.insight.claim_facts import device_document
 from allotment.insight.explain.explanation import Explanation
 from allotment.insight.placement.rejections import folded, in_common, tally
-from allotment.scheduler.diagnosis import counted
 
 if TYPE_CHECKING:
     from allotment.allocator.reasons import AskReason
@@ -23,14 +23,14 @@ _DETAILS = 3
 
 
 def worded(group: Sequence[Rejection]) -> Sequence[Rejection]:
-    """The scheduler's words are for several nodes."""
+    """Puts the scheduler's words, which are for several nodes, into those for one."""
     if len(group) > 1 or group[0].reason is not None:
         return group
-    return [replace(group[0], words=counted(1, group[0].words).removeprefix("1 "))]
+    return [replace(group[0], words=of_one(group[0].words))]
 
 
 def explanation_document(told: Explanation) -> Document:
-    """``certain`` is false where the answer may be another for who sees more."""
+    """``certain`` is false if a caller with more rights might get another answer."""
     document: Document = {
         told.what: f"{told.namespace}/{told.name}",
         "state": str(told.state),
@@ -63,7 +63,7 @@ def _group(rejections: Sequence[Rejection]) -> Document:
 
 
 def _ask(alike: Sequence[AskReason]) -> Document:
-    """One request, counted on one of the nodes, with what is different between devices of all of them."""
+    """One request, counted on one of the nodes, with the values that differ between the devices of all nodes."""
     first = alike[0]
     details: dict[tuple[str, str], dict[str, None]] = {}
     for device in (device for ask in alike for device in ask.devices if device.detail):

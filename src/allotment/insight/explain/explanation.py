@@ -1,6 +1,7 @@
-"""What ``allot explain`` tells of a pod or a claim: how it stands, why, and what would help.
+"""The explanation of a pod or a claim: its state, the reason, and what would help.
 
-Whoever does not see all claims does not know all that is taken: that something does not fit is sure then, that it fits is not.
+A caller who does not see all claims does not know everything that is in use. Then "does not fit" is certain, and "fits" is
+not.
 """
 
 from __future__ import annotations
@@ -28,19 +29,19 @@ HIDDEN_HOLDER = "claims you may not see"
 
 
 class Outlook(StrEnum):
-    """How things stand."""
+    """The state of the pod or claim."""
 
-    PLACED = "Placed"  # it has all that it wants
+    PLACED = "Placed"  # it has everything that it requests
     ENDED = "Ended"
     FITS = "Fits"  # nothing stands in the way
-    MAY_FIT = "MayFit"  # as far as the caller sees
-    WAITS = "Waits"  # for something else than a node
+    MAY_FIT = "MayFit"  # according to what the caller sees
+    WAITS = "Waits"  # for something other than a node
     NOWHERE = "FitsNowhere"
 
 
 @dataclass(frozen=True, slots=True)
 class Hidden:
-    """So many of the devices that look free to the caller are held by claims that it may not see; None: nobody knows."""
+    """How many of the devices that look free to the caller are held by claims that the caller may not see; None: unknown."""
 
     held: int | None
     free: int
@@ -54,38 +55,38 @@ class Hidden:
 
 @dataclass(slots=True)
 class Explanation:
-    """All that is told. ``reason`` is one sentence."""
+    """The whole explanation. ``reason`` is one sentence."""
 
     what: str  # ``pod`` or ``claim``
     namespace: str
     name: str
     state: Outlook
     reason: str
-    said: str = ""  # what the pod's own condition says
-    node: str = ""  # where it is, or would go
+    said: str = ""  # the message of the pod's own condition
+    node: str = ""  # where it runs, or would be placed
     devices: Sequence[HeldDevice] = ()
     problems: Sequence[Finding] = ()
     rejections: Sequence[Rejection] = ()
-    short: bool = False  # nodes were asked, so that ``remedies`` were looked for
+    short: bool = False  # nodes were tried, and ``remedies`` were searched for
     remedies: Remedies = field(default_factory=Remedies)
     hints: Sequence[str] = ()  # what may be misspelt or missing
     hidden: Hidden | None = None
-    guessed: bool = False  # nodes could not be seen
+    guessed: bool = False  # the caller could not see nodes
 
     @property
     def certain(self) -> bool:
-        """Whether it is true whatever the caller may not see. Claims that are hidden make no room."""
+        """Whether the answer is true whatever the hidden claims hold. Hidden claims never make room."""
         return not self.guessed and (self.hidden is None or self.state is Outlook.NOWHERE)
 
     @property
     def well(self) -> bool:
-        """Whether there is nothing to wait for or to repair, as far as one can see."""
+        """Whether there is nothing to wait for and nothing to repair, according to what the caller sees."""
         fits = self.state in (Outlook.PLACED, Outlook.ENDED, Outlook.FITS, Outlook.MAY_FIT)
         return fits and not self.problems and not (self.state is Outlook.MAY_FIT and self.said)
 
 
 def well_or_not(problems: Sequence[Finding]) -> str:
-    """How many things are wrong, in words."""
+    """The number of problems, in words."""
     if not problems:
         return "nothing is wrong"
     return f"{plural(len(problems), 'thing')} {'is' if len(problems) == 1 else 'are'} wrong"

@@ -1,7 +1,7 @@
-"""What may be misspelt or missing where a pod fits nowhere: facts about names, found by looking, not by asking the scheduler.
+"""Names that may be misspelt or missing when a pod fits nowhere. These are facts about names; the scheduler is not asked.
 
-A class that is not there, a driver that publishes nothing, an attribute or a value that no device has, a label that no node has, and for
-each what there is that is most like it.
+Examples: a class that does not exist, a driver that publishes nothing, an attribute or a value that no device has, a label
+that no node has. Each hint names the existing name that is most similar.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _EQUALS = (
     ),
     re.compile(rf"""(?P<one>{_TEXT})\s*==\s*device\.{_OF}{_ATTRIBUTE}"""),
 )
-"""An attribute and the texts that it is compared with, on either side; of a name alone the domain is not known."""
+"""An attribute and the texts with which it is compared, on either side; for a bare name the domain is unknown."""
 _NOT_ATTRIBUTES = frozenset(("driver",))
 
 
@@ -48,8 +48,8 @@ def hints(
     *,
     told: Container[ChangeKind] = (),
 ) -> list[str]:
-    """Sentences, the most telling first, each once. Of what ``told`` remedies are about, these say enough. Claims that carry one of
-    v1alpha2 name no device classes and no devices of slices: for them there are ``semantic_hints``."""
+    """Distinct sentences, the most useful first. Names that the remedies in ``told`` already cover are left out. Claims that
+    carry a v1alpha2 claim name no device classes and no devices of slices; ``semantic_hints`` is for these."""
     published = _Published(slices)
     claims = [each for each in claims if not is_carrier(each)]
     found = dict.fromkeys(
@@ -71,11 +71,11 @@ def hints(
 
 
 class _Published:
-    """Which attributes devices have, with which values, and which capacities, by driver."""
+    """The attributes, their values and the capacities of the devices, by driver."""
 
     def __init__(self, slices: Iterable[ResourceSlice]) -> None:
         self.drivers: set[str] = set()
-        self.values: dict[str, dict[str, None]] = {}  # by ``domain/name``; texts only
+        self.values: dict[str, dict[str, None]] = {}  # by ``domain/name``; only texts
         self.capacities: set[str] = set()  # ``domain/name``
         for each in slices:
             self.drivers.add(each.spec.driver)
@@ -89,7 +89,7 @@ class _Published:
         self.domains = {name.partition("/")[0] for name in (*self.values, *self.capacities)}
 
     def named(self, name: str) -> list[str]:
-        """The values of all attributes of this name, whatever their domain."""
+        """The values of all attributes of this name, in any domain."""
         return sorted(
             {each for key, values in self.values.items() if key.endswith(f"/{name}") for each in values}
         )
@@ -100,7 +100,8 @@ def _texts(value: DeviceAttribute) -> tuple[str, ...]:
 
 
 def _of_claim_names(pod: Pod, cluster: Cluster) -> Iterator[str]:
-    """Claims that the pod names and that are not there: where one of that name is, or what is called alike in the namespace."""
+    """Claims that the pod names and that do not exist: namespaces that have one of that name, or similar names in the pod's
+    namespace."""
     known = [(each.metadata.namespace, each.metadata.name) for each in cluster.claims.objects.values()]
     own = pod.metadata.namespace
     for entry in pod.spec.resource_claims:
@@ -109,7 +110,7 @@ def _of_claim_names(pod: Pod, cluster: Cluster) -> Iterator[str]:
             continue
         elsewhere = [namespace for namespace, other in known if other == name]
         if elsewhere:
-            yield f"there is a claim {name} in {few(sorted(elsewhere), _NAMED)}, and a pod uses its own namespace's"
+            yield f"claim {name} is in {few(sorted(elsewhere), _NAMED)}, but a pod can only use claims of its own namespace"
         elif like := near(name, (other for namespace, other in known if namespace == own)):
             yield f"there is no claim {own}/{name}{like}"
 
@@ -152,7 +153,7 @@ def _of_selector(expression: str, published: _Published) -> Iterator[str]:
     for driver in sorted(drivers - published.drivers):
         others = (
             near(driver, published.drivers, least=0.8)
-            or f"; those that do: {few(sorted(published.drivers), _NAMED)}"
+            or f"; drivers that do: {few(sorted(published.drivers), _NAMED)}"
         )
         yield f"no driver {driver} publishes anything{others if published.drivers else '; no driver does'}"
     for read in sorted(SelectorTest(expression, ALL).reads, key=repr):
@@ -165,19 +166,19 @@ def _of_selector(expression: str, published: _Published) -> Iterator[str]:
 
 
 def _of_name(kind: str, domain: str, name: str, published: _Published) -> Iterator[str]:
-    """That no device has an attribute or a capacity."""
+    """Attributes and capacities that no device has."""
     of_kind = {"attributes": published.values, "capacity": published.capacities}.get(kind)
     if of_kind is None or f"{domain}/{name}" in of_kind:
         return
     if domain not in published.domains | published.drivers:
-        yield f"no device has anything of {domain}{near(domain, published.domains, least=0.8)}"
+        yield f"no device has an attribute or capacity of {domain}{near(domain, published.domains, least=0.8)}"
         return
     what = "attribute" if kind == "attributes" else "capacity"
     yield f"no device has {what} {domain}/{name}{near(name, _of_domain(domain, of_kind))}"
 
 
 def _of_values(match: re.Match[str], published: _Published) -> Iterator[str]:
-    """That no device has any of the texts with which an attribute is compared."""
+    """Values with which an attribute is compared and that no device has."""
     found = match.groupdict()
     name, domain = found["name"] or found["key"], found["domain"]
     values = [text[1:-1] for text in re.findall(_TEXT, found["one"] or found.get("any") or "")]
@@ -194,7 +195,7 @@ def _of_values(match: re.Match[str], published: _Published) -> Iterator[str]:
 
 
 def _of_claims(claims: Sequence[ResourceClaim], published: _Published) -> Iterator[str]:
-    """Names of attributes in constraints, and of capacities that are asked for."""
+    """Names of attributes in constraints, and names of capacities in requests."""
     for claim in claims:
         for constraint in claim.spec.devices.constraints:
             for each in (constraint.match_attribute, constraint.distinct_attribute):

@@ -1,7 +1,7 @@
-"""Single changes of a pod itself after which the scheduler places it: a label not insisted on, a taint tolerated, less cpu asked for.
+"""Single changes to a pod after which the scheduler places it: no label required, a taint tolerated, less cpu requested.
 
-As with changes of claims (``usage.changes``), each was tried: ``fits`` asks the scheduler about the pod as it would be. With each comes what
-there is instead: the labels that nodes do have, the node with the most room.
+As with changes to claims (``usage.changes``), each change was tried: ``fits`` asks the scheduler about the changed pod. Each
+comes with what exists instead: the labels that nodes have, the node with the most room.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ if TYPE_CHECKING:
     from allotment.scheduler.resource_requests import Amounts
 
 Fits = Callable[[Pod], str]
-"""The node on which a pod would be placed; empty if on none."""
+"""The node on which the pod would be placed; empty if there is none."""
 _MOST_TAINTS = 10
 _NODES_TRIED = 3
 _VALUES = 4
 _ALIKE = 0.7
-_OF_NODES = "node.kubernetes.io/"  # what such taints say will pass, or is not a pod's to put up with
+_OF_NODES = "node.kubernetes.io/"  # taints that will pass, or that a pod should not tolerate
 _UNIT = 10**9
 
 
 def pod_remedies(pod: Pod, cluster: Cluster, fits: Fits) -> Iterator[Remedy]:
-    """Those that help, the gentlest first."""
+    """The changes that help, the smallest first."""
     for kind, value, words, changed in _changes(pod, cluster):
         if node := fits(changed):
             yield Remedy(kind, "", "", value, words, node, 0.0)
@@ -77,7 +77,7 @@ def _taints(cluster: Cluster) -> list[str]:
 
 
 def _affinities(affinity: Affinity | None, cluster: Cluster) -> Iterator[tuple[str, str, Affinity]]:
-    """Each part that is required, and the affinity without it."""
+    """Each required part, and the affinity without it."""
     if affinity is None:
         return
     if affinity.node_affinity is not None and affinity.node_affinity.required is not None:
@@ -93,7 +93,7 @@ def _affinities(affinity: Affinity | None, cluster: Cluster) -> Iterator[tuple[s
 
 
 def unmet_affinity(required: NodeSelector, cluster: Cluster) -> list[str]:
-    """What is asked of nodes that none of them has by itself, and what they have instead, in words."""
+    """Required node properties that no node has, and what nodes have instead, in words."""
     nodes = [info.node for info in cluster.nodes.values() if info.node is not None]
     found: dict[str, None] = {}
     for term in required.node_selector_terms:
@@ -107,7 +107,7 @@ def unmet_affinity(required: NodeSelector, cluster: Cluster) -> list[str]:
 
 
 def labels_there(key: str, value: str, cluster: Cluster) -> str:
-    """Which values of a label nodes have, in words."""
+    """The values of a label on the nodes, in words."""
     values = sorted({info.labels[key] for info in cluster.nodes.values() if key in info.labels})
     if value in values:
         count = sum(info.labels.get(key) == value for info in cluster.nodes.values())
@@ -125,7 +125,7 @@ def labels_there(key: str, value: str, cluster: Cluster) -> str:
 
 
 def _less(pod: Pod, name: str, amount: int, cluster: Cluster, fits: Fits) -> Iterator[Remedy]:
-    """The most of a resource with which the pod fits: as much as is left on one of the nodes with the most left."""
+    """The largest amount of a resource with which the pod fits: what is left on one of the nodes with the most left."""
     for node in most_left(name, cluster)[:_NODES_TRIED]:
         left = free_of(node, name)
         if not 0 < left < amount:
@@ -133,13 +133,13 @@ def _less(pod: Pod, name: str, amount: int, cluster: Cluster, fits: Fits) -> Ite
         most = _round(name, left)
         if most and (found := fits(_scaled(pod, name, most, amount))):
             shown, asked = written(name, most), written(name, amount)
-            words = f"with {name} ≤ {shown} (asks for {asked}; node {node.name} has the most left)"
+            words = f"with {name} ≤ {shown} (it requests {asked}; node {node.name} has the most left)"
             yield Remedy(ChangeKind.RESOURCES, "", "", shown, words, found, 1 - most / amount)
             return
 
 
 def most_left(name: str, cluster: Cluster) -> list[NodeInfo]:
-    """The nodes that are there and not cordoned, those with the most left of a resource first."""
+    """The existing nodes that are not cordoned, those with the most of a resource left first."""
     there = [each for each in cluster.nodes.values() if each.node and not each.node.spec.unschedulable]
     return sorted(there, key=lambda each: (-free_of(each, name), each.name))
 
@@ -149,14 +149,14 @@ def free_of(node: NodeInfo, name: str) -> int:
 
 
 def _round(name: str, amount: int) -> int:
-    """Down to what one would write: cpu in thousandths, bytes in Mi, all else whole."""
+    """Rounds down to what one would write: cpu in thousandths, bytes in Mi, everything else whole."""
     unit = _UNIT // 1000 if name == "cpu" else _UNIT
     unit = _UNIT << 20 if _in_bytes(name) and amount > _UNIT << 20 else unit
     return amount - amount % unit
 
 
 def _scaled(pod: Pod, name: str, most: int, amount: int) -> Pod:
-    """The pod with its requests for a resource in proportion, so that they come to so much together."""
+    """The pod with its requests for a resource scaled in proportion to the given sum."""
 
     def less(resources: ResourceRequirements) -> ResourceRequirements:
         return replace(
@@ -202,14 +202,14 @@ def _in_bytes(name: str) -> bool:
 
 
 def _not_offered(name: str, cluster: Cluster) -> str | None:
-    """That no node and no device class offers an extended resource, and what is called alike; None if one does."""
+    """Says that no node and no device class offers an extended resource, and names similar ones; None if one does."""
     known = {each for info in cluster.nodes.values() for each in info.offered if "/" in each}
     known.update(cluster.extended)
     return None if name in known else f"nothing offers {name}{near(name, known)}"
 
 
 def largest(pod: Pod, cluster: Cluster) -> Iterator[str]:
-    """For each resource of which no node has enough left: the node that has most, in words."""
+    """For each resource of which no node has enough left, the node that has the most, in words."""
     wanted: Amounts = requests_of(pod.spec)
     for name, amount in sorted(wanted.items()):
         if "/" in name and (like := _not_offered(name, cluster)) is not None:
@@ -220,5 +220,5 @@ def largest(pod: Pod, cluster: Cluster) -> Iterator[str]:
             there, left = nodes[0].offered.get(name, 0), max(free_of(nodes[0], name), 0)
             yield (
                 f"node {nodes[0].name} has the most {name} left: {written(name, left)} of {written(name, there)}, "
-                f"and the pod asks for {written(name, amount)}"
+                f"and the pod requests {written(name, amount)}"
             )

@@ -1,7 +1,7 @@
-"""What may be misspelt in claims of KEP-4381 semantic parameters: their class, their parameters, and in selectors a map or a key which no
-instance has: ``there is strings.runtimeVersion``.
+"""Names that may be misspelt in claims with KEP-4381 semantic parameters (v1alpha2): their class, their parameters, and in
+selectors a map or a key that no instance has: ``there is strings.runtimeVersion``.
 
-Attributes are in one map for each type, so that the right name in the wrong map is missing, and nothing in the answer says why.
+Attributes are in one map per type. So the right name in the wrong map is missing, and the evaluation does not say why.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def semantic_hints(
     slices: Iterable[NodeResourceSlice],
     classes: Collection[str] = (),
 ) -> Iterator[str]:
-    """Of carried claims: names that they refer to in vain, and what their parameters read that no instance of the driver has. Without
-    ``classes``, nothing is known of these."""
+    """For carried claims: names that refer to nothing, and attributes in their parameters that no instance of the driver has.
+    Without ``classes``, there are no hints about these."""
     every = list(parameters)
     for claim in claims:
         yield from _of_names(claim, every, classes)
@@ -61,7 +61,7 @@ def semantic_hints(
 def _of_names(
     claim: ResourceClaim, parameters: Sequence[ResourceClaimParameters], classes: Collection[str]
 ) -> Iterator[str]:
-    """What is called like a class or parameters that are not there."""
+    """Names similar to those of a missing class or of missing parameters."""
     found = carried(claim)
     if found is None:
         return
@@ -94,7 +94,7 @@ def _of_selector(selector: str, there: set[tuple[str, str]]) -> Iterator[str]:
 
 
 def _attributes(slice: NodeResourceSlice) -> Iterator[tuple[str, str]]:
-    """Map and name of every attribute of the instances of a slice, parts of parts included."""
+    """Map and name of every attribute of the instances of a slice, including nested parts."""
     model = slice.spec.partitionable
     if model is None:
         return

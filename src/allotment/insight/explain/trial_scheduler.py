@@ -1,10 +1,10 @@
-"""A scheduler that was told all that the caller sees, to be asked about one pod (``scheduler.inquiry``).
+"""A scheduler that knows everything the caller sees, and answers questions about one pod (``scheduler.inquiry``).
 
-So what is told of gates, cpu or affinity is what a pod's condition would say. Where devices are what nodes lack, the allocator's
-reasons come with it, and single changes that would help (``usage.remedies``), each confirmed by asking the scheduler once more.
-A pod of a gang that fits by itself is decided about with its group, in a dry run.
+Its answers about gates, cpu or affinity are those of a pod's condition. Where nodes lack devices, the allocator's reasons are
+added, and single changes that would help (``usage.remedies``); the scheduler confirms each of these in another try. If a pod
+of a gang fits alone, its whole group is tried in a dry run.
 
-Names are only those of claims that the caller sees; devices which hidden ones are known to hold are held by nobody in particular.
+Only claims that the caller sees are named. Devices that hidden claims are known to hold appear without a holder.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from allotment.api.resource import (
     ResourceClaimTemplate,
     ResourceSlice,
 )
+from allotment.api.storage import KINDS as STORAGE
 from allotment.controllers.claims.claim_users import claim_name
 from allotment.insight.errors import NoAnswer
 from allotment.insight.explain.explanation import HIDDEN_HOLDER, Explanation, Hidden, Outlook, told_of
@@ -52,7 +53,6 @@ from allotment.scheduler.dry_run import DryRun
 from allotment.scheduler.inquiry import Inquiry, InquiryAnswer, released
 from allotment.scheduler.pod import VOLCANO, group_key
 from allotment.scheduler.volumes.pod_volumes import volumes_of
-from allotment.scheduler.volumes.storage import KINDS as STORAGE
 from allotment.usage.changes import ChangeKind
 from allotment.usage.device import HIDDEN_CLAIMS
 from allotment.usage.remedies import STEPS_PER_QUESTION, Remedies, Remedy, remedies
@@ -84,10 +84,10 @@ KINDS: tuple[type[ApiStruct], ...] = (
     *STORAGE,
     Pod,
 )
-"""What to look at, in the order in which a scheduler is told of it."""
+"""The kinds to read, in the order in which the scheduler gets them."""
 
 NODES_LOOKED_AT = 200
-"""Nodes, or distinct states of them, whose devices are looked at one by one."""
+"""The number of nodes, or of distinct states of nodes, whose devices are examined one by one."""
 _PLENTY = {
     name: Quantity.parse(amount)
     for name, amount in {"cpu": "1M", "memory": "1Ei", "ephemeral-storage": "1Ei", "pods": "1M"}.items()
@@ -96,43 +96,43 @@ _RULED_OUT = "are ruled out by the pod's claims or node names"
 
 
 class Examination:
-    """A scheduler that has been told all that the caller sees, and one pod to ask about."""
+    """A scheduler that knows everything the caller sees, and one pod to ask about."""
 
     def __init__(
         self,
-        seen: Snapshot,
+        snapshot: Snapshot,
         pod: Pod,
         made: Sequence[ResourceClaim],
         pods: Sequence[Pod],
         now: datetime,
         go_on: Callable[[], bool],
     ) -> None:
-        insist_on_devices(seen)
-        self._seen = seen
+        insist_on_devices(snapshot)
+        self._seen = snapshot
         self._pod = pod
         self._key = "/".join(name_of(pod.metadata))
         self._now = now.timestamp()
         self._go_on = go_on
-        self._objects: list[ApiStruct] = [*objects_of(seen), *pods, pod]
-        self._gangs = sees_group(pod, seen)
+        self._objects: list[ApiStruct] = [*objects_of(snapshot), *pods, pod]
+        self._gangs = sees_group(pod, snapshot)
         self._cluster = cluster = Cluster()
         for obj in self._objects:
             cluster.change(None, obj)
-        hold_hidden(cluster, seen)
+        hold_hidden(cluster, snapshot)
         self._inquiry = Inquiry(
-            cluster, profile_of(pod), gangs=self._gangs, knows=seen.knows, claim_name=claim_name
+            cluster, profile_of(pod), gangs=self._gangs, knows=snapshot.knows, claim_name=claim_name
         )
         if self._inquiry.obstacles.unmade(pod) is None:
             self._suppose(made)
 
     def _suppose(self, made: Sequence[ResourceClaim]) -> None:
-        """Claims that are not made yet are taken to be there."""
+        """Treats claims that are not created yet as if they existed."""
         self._objects += made
         templates = {each.name: each.resource_claim_template_name for each in self._pod.spec.resource_claims}
         for claim in made:
             self._cluster.change(None, claim)
             entry = claim.metadata.annotations[POD_CLAIM_NAME]
-            note = f"claim {entry} is not made from template {templates[entry]} yet: told is as if it were"
+            note = f"claim {entry} does not exist yet: the answer assumes that it is created from template {templates[entry]}"
             self._seen.notes.append(note)
 
     def explain(self, what: str, meta: ObjectMeta) -> Explanation:
@@ -140,7 +140,7 @@ class Examination:
         told.guessed = not self._seen.sees(Node)
         if hides_volumes(self._pod, self._seen):
             denied = ", ".join(plural for kind, plural in self._seen.denied.items() if kind in STORAGE)
-            note = f"you may not list {denied}: whether a node suits the pod's volumes is not known"
+            note = f"you may not list {denied}: whether a node suits the pod's volumes is unknown"
             self._seen.notes += [] if note in self._seen.notes else [note]
         return told
 
@@ -175,23 +175,21 @@ class Examination:
         if self._gangs:
             decision = self._with_group()
             if not decision.fits:
-                why = f"it fits on node {node} by itself, but not its group: {decision.why or 'no reason is known'}"
+                why = f"it fits on node {node} by itself, but its group does not fit: {decision.why or 'no reason is known'}"
                 return told_of(what, meta, Outlook.WAITS, why, hidden=hidden)
             node = decision.node
         reason = f"fits on node {node}"
         if hides_volumes(self._pod, self._seen):
-            reason += (
-                f" as far as you can see, but its volumes are not known{f', and {hidden}' if hidden else ''}"
-            )
+            reason += f" according to what you may see, but its volumes are unknown{f', and {hidden}' if hidden else ''}"
             return told_of(what, meta, Outlook.MAY_FIT, reason, node=node, hidden=hidden)
         if hidden is None:
             reason += "; nothing stands in its way"
             return told_of(what, meta, Outlook.FITS, reason, node=node)
-        reason += f" as far as you can see, but {hidden}"
+        reason += f" according to what you may see, but {hidden}"
         return told_of(what, meta, Outlook.MAY_FIT, reason, node=node, hidden=hidden)
 
     def _with_group(self) -> DryRunDecision:
-        """What becomes of the pod and of those it is placed together with, if they are decided about now."""
+        """The outcome for the pod and for the pods that are placed together with it, if they were scheduled now."""
         group = group_key(self._pod)
         core = Scheduler(Cluster(), profile_of(self._pod))
         hold_hidden(core.cluster, self._seen)
@@ -205,7 +203,7 @@ class Examination:
     # --- what is hidden ---
 
     def _hidden(self, claims: Sequence[ResourceClaim]) -> Hidden | None:
-        """How much is hidden of the pools that claims may get devices of; None: nothing is."""
+        """How much is hidden of the pools from which claims may get devices; None: nothing."""
         if self._seen.namespaces is None or not claims:
             return None
         held: int | None = 0
@@ -217,7 +215,7 @@ class Examination:
         return Hidden(held, free) if free else None
 
     def _pools_for(self, claims: Sequence[ResourceClaim]) -> set[PoolID]:
-        """Those that have any device that suits any request, in use or not."""
+        """The pools with a device that suits any request, in use or not."""
         fleet, found = self._cluster.fleet, set[PoolID]()
         view = fleet.view(claims, FIRST_FIT, STEPS_PER_QUESTION)
         for place in fleet.places.values():
@@ -232,7 +230,7 @@ class Examination:
     # --- why not ---
 
     def _rejections(self, finding: InquiryAnswer) -> list[Rejection]:
-        """What each node lacks. Where there are many, those that look alike are looked at once."""
+        """What each node lacks. If there are many nodes, those that look alike are examined once."""
         fleet, short, found = self._cluster.fleet, set(finding.short), list[Rejection]()
         view, many = fleet.view(finding.claims, FIRST_FIT, STEPS_PER_QUESTION), len(short) > NODES_LOOKED_AT
         looks: dict[object, Rejection] = {}
@@ -259,7 +257,7 @@ class Examination:
         return found
 
     def _of_instances(self, name: str, finding: InquiryAnswer, status: Status) -> Rejection:
-        """Why a node has no instances for claims of v1alpha2."""
+        """Why a node has no instances for v1alpha2 claims."""
         node = self._cluster.nodes[name].node
         if node is None or not self._go_on():
             return Rejection(name, status.words)
@@ -269,7 +267,7 @@ class Examination:
     # --- what would help ---
 
     def _claims(self) -> list[ResourceClaim]:
-        """Those of the pod that there are."""
+        """The claims of the pod that exist."""
         claims, info = self._cluster.claims, self._cluster.pods[self._key]
         keys = dict.fromkeys((*info.claims, *claims.owned.get(info.uid, ())))
         return [claims.objects[key] for key in keys if key in claims.objects]
@@ -293,7 +291,7 @@ class Examination:
         return Remedies(tuple(both), cut or devices.cut)
 
     def _placed_as(self, pod: Pod) -> str:
-        """Where the pod would be placed if it were different; empty: nowhere."""
+        """Where the pod would be placed after a change; empty: nowhere."""
         with self._inquiry.supposing(self._pod, pod):
             return self._inquiry.about(self._key, self._now).node
 
@@ -342,39 +340,39 @@ class Examination:
         """Whether the scheduler places the pod after the change."""
         old = self._cluster.claims.objects.get(remedy.claim)
         if old is None:
-            return True  # a claim that the scheduler makes itself, for extended resources
+            return True  # a claim that the scheduler itself creates, for extended resources
         new = remedy.change.claim if remedy.change is not None else released(old)
         with self._inquiry.supposing(old, new):
             return bool(self._inquiry.about(self._key, self._now).node)
 
 
-def insist_on_devices(seen: Snapshot) -> None:
-    """Raises NoAnswer for who sees too little to say where anything fits."""
-    if not seen.sees(ResourceSlice):
+def insist_on_devices(snapshot: Snapshot) -> None:
+    """Raises NoAnswer if the caller sees too little to say where anything fits."""
+    if not snapshot.sees(ResourceSlice):
         raise NoAnswer(
             "you may not list resourceslices",
-            "ask for that right: it tells of devices, not of who has them",
+            "ask for that right: it shows devices, not who holds them",
         )
-    if DeviceClass in seen.denied:
-        raise NoAnswer("you may not list deviceclasses", "ask for that right: claims name them")
+    if DeviceClass in snapshot.denied:
+        raise NoAnswer("you may not list deviceclasses", "ask for that right: claims refer to them")
 
 
-def hold_hidden(cluster: Cluster, seen: Snapshot) -> None:
-    """Takes devices away of which it is known that claims hold them which the caller may not see, and gives those back that
-    were taken so before. Of one that can be shared something may be left, so it stays. Of volumes nothing is said unless all
-    are seen."""
-    cluster.storage.known = sees_volumes(seen)
-    if seen.namespaces is None:
+def hold_hidden(cluster: Cluster, snapshot: Snapshot) -> None:
+    """Takes away the devices that hidden claims are known to hold, and returns those that an earlier call took away. A device
+    that can be shared stays, because some of it may be left. Nothing is said about volumes unless the caller sees all of
+    them."""
+    cluster.storage.known = sees_volumes(snapshot)
+    if snapshot.namespaces is None:
         return
     shareable = {
         DeviceID(each.spec.driver, each.spec.pool.name, device.name)
-        for each in seen.of(ResourceSlice)
+        for each in snapshot.of(ResourceSlice)
         for device in each.spec.devices
         if device.allow_multiple_allocations
     }
     certain = [
         DeviceID(*pool.id, device.name)
-        for pool in seen.pools()
+        for pool in snapshot.pools()
         for device in pool.devices
         if device.reason == HIDDEN_CLAIMS and device.state is DeviceState.ALLOCATED
     ]
@@ -383,18 +381,18 @@ def hold_hidden(cluster: Cluster, seen: Snapshot) -> None:
     cluster.fleet.ledger.hold(HIDDEN_HOLDER, holdings)
 
 
-def sees_volumes(seen: Snapshot) -> bool:
-    """Whether the caller may list all that decides about volumes."""
-    return seen.denied.keys().isdisjoint(STORAGE)
+def sees_volumes(snapshot: Snapshot) -> bool:
+    """Whether the caller may list everything that determines where volumes allow pods."""
+    return snapshot.denied.keys().isdisjoint(STORAGE)
 
 
-def hides_volumes(pod: Pod, seen: Snapshot) -> bool:
-    """Whether a pod has volumes of which the caller may not list all that decides about them."""
-    return volumes_of(pod) is not None and not sees_volumes(seen)
+def hides_volumes(pod: Pod, snapshot: Snapshot) -> bool:
+    """Whether a pod has volumes, and the caller may not list everything that determines where they allow it."""
+    return volumes_of(pod) is not None and not sees_volumes(snapshot)
 
 
 def _without_holders(rejection: Rejection) -> Rejection:
-    """As it can be said of all nodes that look alike: who holds their devices is different on each."""
+    """Removes the holders of devices, which differ between nodes, so that the reason holds for all nodes that look alike."""
     reason = rejection.reason
     if reason is None:
         return rejection
@@ -411,59 +409,67 @@ def _without_holders(rejection: Rejection) -> Rejection:
     return Rejection(rejection.node, str(reason), reason)
 
 
-def sees_group(pod: Pod, seen: Snapshot) -> bool:
-    """Whether groups such as the pod's can be seen, if it has one."""
+def sees_group(pod: Pod, snapshot: Snapshot) -> bool:
+    """Whether the caller can see the pod's group, if it has one."""
     group = group_key(pod)
-    known = seen.knows(VolcanoPodGroup if group.startswith(VOLCANO) else PodGroup, name_of(pod.metadata)[0])
+    known = snapshot.knows(
+        VolcanoPodGroup if group.startswith(VOLCANO) else PodGroup, name_of(pod.metadata)[0]
+    )
     if group and not known:
-        seen.notes.append("the pod's group is not seen: told is as for the pod alone")
+        snapshot.notes.append("you may not see the pod's group: the answer is for the pod alone")
     return bool(group) and known
 
 
 def profile_of(pod: Pod) -> dict[str, Profile]:
-    """The default one, under the name that the pod has for its scheduler."""
+    """The default profile, under the scheduler name that the pod has."""
     name = pod.spec.scheduler_name or ""
     return dataclasses.replace(
         DEFAULT, profiles=(dataclasses.replace(DEFAULT.profiles[0], name=name),)
     ).rosters()
 
 
-def note_guesses(seen: Snapshot) -> None:
-    """Notes what is not known of the room on nodes."""
-    if Pod in seen.denied:
-        seen.notes.append("pods of other namespaces are not seen: what they take of nodes is not counted")
-    vague = sum(not node.status.allocatable for node in seen.of(Node))
+def note_guesses(snapshot: Snapshot) -> None:
+    """Notes what is unknown about the room on nodes."""
+    if Pod in snapshot.denied:
+        snapshot.notes.append(
+            "you may not see pods of other namespaces: what they use on nodes is not counted"
+        )
+    vague = sum(not node.status.allocatable for node in snapshot.of(Node))
     if vague:
-        seen.notes.append(f"cpu and memory are taken to be in plenty on nodes that do not tell: {vague}")
+        snapshot.notes.append(
+            f"these nodes do not report cpu and memory, so both are assumed to be plentiful: {vague}"
+        )
 
 
-def objects_of(seen: Snapshot) -> Iterator[ApiStruct]:
-    """What a scheduler is told, pods aside."""
+def objects_of(snapshot: Snapshot) -> Iterator[ApiStruct]:
+    """What the scheduler gets, except for the pods."""
     for kind in KINDS:
         if kind is Node:
-            yield from _nodes(seen)
+            yield from _nodes(snapshot)
         elif kind is not Pod:
-            yield from seen.some(kind)
-    for claim in seen.some(semantic.ResourceClaim):
+            yield from snapshot.some(kind)
+    for claim in snapshot.some(semantic.ResourceClaim):
         yield as_v1(claim)
 
 
 def as_v1(claim: semantic.ResourceClaim) -> ResourceClaim:
-    """A claim of v1alpha2 as a scheduler meets it: carried by one of v1."""
+    """A v1alpha2 claim in the form that a scheduler sees: carried by a v1 claim."""
     return decode(ResourceClaim, to_v1(to_builtins(claim)))
 
 
-def _nodes(seen: Snapshot) -> list[Node]:
-    """Those that are seen or, if none may be, those that slices name."""
-    nodes = seen.of(Node)
-    if not seen.sees(Node):
-        nodes = made_up_nodes(seen.of(ResourceSlice))
-        seen.notes.append(f"no nodes are seen: {len(nodes)} are taken from the slices, without labels")
+def _nodes(snapshot: Snapshot) -> list[Node]:
+    """The nodes that the caller sees or, if the caller may see none, those that slices name."""
+    nodes = snapshot.of(Node)
+    if not snapshot.sees(Node):
+        nodes = made_up_nodes(snapshot.of(ResourceSlice))
+        snapshot.notes.append(
+            f"you may see no nodes: {len(nodes)} are made up from the slices, without labels"
+        )
     return [plenty(node) for node in nodes]
 
 
 def plenty(node: Node) -> Node:
-    """A node that does not say how much it has, with all that anybody could want."""
+    """Gives a node that does not report its resources more than any pod could need."""
     if node.status.allocatable:
         return node
     return replace(node, status=replace(node.status, allocatable=_PLENTY))

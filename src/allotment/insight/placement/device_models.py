@@ -1,6 +1,7 @@
 """The two device models behind one face: claims in, outcome out, and claims with their allocations written in.
 
-Both count what is held in the same ledger, under the claim's ``namespace/name``.
+Both ask what the scheduler's cluster has of their devices, and count what is held in its one ledger, under the claim's
+``namespace/name``.
 """
 
 from __future__ import annotations
@@ -10,17 +11,17 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from allotment.allocator.fleet import Fleet
 from allotment.allocator.ledger import Holding, Ledger
 from allotment.allocator.outcome import Allocated, Outcome
-from allotment.allocator.pool import DeviceID, Pool
-from allotment.allocator.semantic import SemanticBook, allocate_semantic, semantic_results
+from allotment.allocator.pool import Pool
+from allotment.allocator.semantic import allocate_semantic
 from allotment.allocator.semantic_holdings import held_ids
 from allotment.allocator.semantic_pools import partition_pools
 from allotment.api import semantic
 from allotment.api.core import Node
 from allotment.api.resource import ResourceClaim
-from allotment.insight.manifest_cluster import Claim, ManifestCluster, name_of
+from allotment.insight.manifest_cluster import Claim, name_of
+from allotment.scheduler.cluster import Cluster
 
 
 class Model(Protocol):
@@ -41,18 +42,13 @@ class Model(Protocol):
 
 
 class DeviceModel:
-    """resource.k8s.io/v1. Its fleet keeps the ledger."""
+    """resource.k8s.io/v1."""
 
     kind = ResourceClaim
 
-    def __init__(self, cluster: ManifestCluster, strategy: str) -> None:
-        self._fleet = Fleet(cluster.nodes, cluster.slices, cluster.classes)
+    def __init__(self, cluster: Cluster, strategy: str) -> None:
+        self._fleet = cluster.fleet
         self._strategy = strategy
-
-    @property
-    def ledger(self) -> Ledger:
-        """Everything that is held, also by claims of the other model."""
-        return self._fleet.ledger
 
     def allocate(self, node: Node, claims: Sequence[Claim]) -> Outcome:
         return self._fleet.allocate(node.metadata.name, _current(claims), strategy=self._strategy)
@@ -75,45 +71,31 @@ class InstanceModel:
 
     kind = semantic.ResourceClaim
 
-    def __init__(self, cluster: ManifestCluster, ledger: Ledger, strategy: str) -> None:
-        self._cluster = cluster
-        self._book = SemanticBook(
-            cluster.resource_classes, cluster.class_parameters, cluster.claim_parameters
-        )
-        self._ledger = ledger
+    def __init__(self, cluster: Cluster, strategy: str) -> None:
+        self._fleet = cluster.semantic
+        self._ledger = cluster.fleet.ledger
         self._strategy = strategy
-        self._slices: dict[str, list[semantic.NodeResourceSlice]] = {}
-        for slice in cluster.node_slices:
-            self._slices.setdefault(slice.spec.node_name, []).append(slice)
 
     def allocate(self, node: Node, claims: Sequence[Claim]) -> Outcome:
         return allocate_semantic(
             node,
-            self._slices.get(node.metadata.name, ()),
-            self._book,
+            self._fleet.slices(node.metadata.name),
+            self._fleet.book,
             _semantic(claims),
-            self._held(),
+            self._fleet.held(node.metadata.name),
             holdings=self._ledger,
             strategy=self._strategy,
         )
 
     def finished(self, claims: Sequence[Claim], allocated: Allocated) -> Iterator[Claim]:
         mine = _semantic(claims)
-        demand = self._book.demand(mine)
-        for claim, terms, result in zip(mine, demand.terms, semantic_results(demand, allocated), strict=True):
-            driver = terms.resource_class.driver_name
+        for claim, (result, driver) in zip(mine, self._fleet.results(mine, allocated), strict=True):
             yield replace(claim, status=replace(claim.status, driver_name=driver, allocation=result))
 
     def pools(self, node: Node) -> Sequence[Pool]:
-        mine = self._slices.get(node.metadata.name)
-        return partition_pools(node.metadata.name, mine, self._held()) if mine else ()
-
-    def _held(self) -> list[DeviceID]:
-        return [
-            holding.device
-            for claim in _semantic(self._cluster.claims.values())
-            for holding in self._ledger.holdings(ledger_name(claim))
-        ]
+        name = node.metadata.name
+        mine = self._fleet.slices(name)
+        return partition_pools(name, mine, self._fleet.held(name)) if mine else ()
 
 
 def _current(claims: Iterable[Claim]) -> list[ResourceClaim]:
@@ -124,14 +106,10 @@ def _semantic(claims: Iterable[Claim]) -> list[semantic.ResourceClaim]:
     return [claim for claim in claims if isinstance(claim, semantic.ResourceClaim)]
 
 
-def ledger_name(claim: Claim) -> str:
-    """What the ledger calls a claim."""
-    return "/".join(name_of(claim.metadata))
-
-
 def hold(ledger: Ledger, claim: Claim) -> None:
     """Writes down what an allocated claim holds. Raises Conflict if that was promised to another."""
+    name = "/".join(name_of(claim.metadata))
     if isinstance(claim, semantic.ResourceClaim):
-        ledger.hold(ledger_name(claim), tuple(Holding(id, None, (), False) for id in held_ids(claim)))
+        ledger.hold(name, tuple(Holding(id, None, (), False) for id in held_ids(claim)))
     elif claim.status.allocation is not None:
-        ledger.commit(ledger_name(claim), claim.status.allocation)
+        ledger.commit(name, claim.status.allocation)

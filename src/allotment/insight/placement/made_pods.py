@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from allotment.allocator.errors import AllocationError
-from allotment.allocator.nodeselector import selects
 from allotment.api.core import (
     Affinity,
     NodeAffinity,
@@ -24,6 +22,7 @@ from allotment.api.core import (
 from allotment.autoscaler.simulate.node_arrival import pod_of
 from allotment.autoscaler.simulate.workload_pods import Workload, WorkloadID, owners_of
 from allotment.scheduler.pod import FINISHED
+from allotment.scheduler.selector import nodes_required
 from allotment.scheduler.taint_tolerance import keeps_off, tolerated
 
 if TYPE_CHECKING:
@@ -101,18 +100,12 @@ def _is_for(pod: Pod, node: Node) -> bool:
 
 def _may_run(pod: Pod, node: Node) -> bool:
     """Whether a DaemonSet makes its pod for this node at all."""
-    labels = node.metadata.labels
-    if any(labels.get(key) != value for key, value in pod.spec.node_selector.items()):
-        return False
     return _wanted(pod, node) and keeps_off(node.spec.taints, tolerated(pod.spec.tolerations)) is None
 
 
 def _wanted(pod: Pod, node: Node) -> bool:
-    affinity = pod.spec.affinity.node_affinity if pod.spec.affinity is not None else None
-    try:
-        return affinity is None or affinity.required is None or selects(affinity.required, node)
-    except AllocationError:
-        return True  # whoever tries the node meets the error again
+    required = nodes_required(pod.spec)
+    return required is None or required(node)
 
 
 def _only(node: Node) -> Affinity:

@@ -1,13 +1,15 @@
 """Every need, one after the other, on the first node that can serve it; what is given stays given.
 
-Nodes are tried by name. A pod's claims may be of both device models: then both must fit on the node. Of what a
-scheduler asks about a pod, nodeName, nodeSelector, required node affinity and cordons are looked at, nothing else:
-this is about devices.
+The manifests become a scheduler's cluster. Nodes are tried by name. A pod's claims may be of both device models: then both must
+fit on the node. Beside devices, only the scheduler's filters in ``node_filters`` count.
+
+The scheduler's DynamicResources does not choose here: it tells pods apart by the uids that a server gives, reads v1alpha2 claims
+in their v1 form only, and answers with counts where people want the reasons of each device. The device models ask the same fleets.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
@@ -24,8 +26,10 @@ from allotment.insight.placement.device_models import DeviceModel, InstanceModel
 from allotment.insight.placement.extended_wants import ExtendedResources
 from allotment.insight.placement.made_pods import pods_of_daemons
 from allotment.insight.placement.needs import Need, needs
+from allotment.insight.placement.node_filters import NodeFilters
 from allotment.insight.placement.rejections import Rejection, rejection_of
-from allotment.scheduler.taint_tolerance import CORDON, tolerated
+from allotment.scheduler.cluster import Cluster
+from allotment.scheduler.pod import PodInfo
 
 
 @dataclass(slots=True)
@@ -64,9 +68,10 @@ def place(
 
     With ``explain``, what was placed has the rejections of earlier nodes too.
     """
-    devices = DeviceModel(cluster, strategy)
-    instances = InstanceModel(cluster, devices.ledger, strategy)
-    placement = PlacementRun(cluster, [devices, instances], Ledger(), devices.ledger)
+    known = _scheduler_cluster(cluster)
+    devices = DeviceModel(known, strategy)
+    models = (devices, InstanceModel(known, strategy))
+    placement = PlacementRun(cluster, models, Ledger(), known.fleet.ledger)
     for claim in cluster.claims.values():
         if claim.status.allocation is not None:
             try:
@@ -76,92 +81,101 @@ def place(
                 cluster.notes.append(f"{exc}; what the claim holds is not counted")
     nodes = [node for node in cluster.nodes if only_node in (None, node.metadata.name)]
     cluster.pods += pods_of_daemons(cluster.daemons, nodes, cluster.pods)
-    extended = ExtendedResources(cluster)
-    desk = _Desk(cluster, devices, instances, extended, only_node, explain)
+    extended = ExtendedResources(known)
+    all_open = only_node is None and not any(node.spec.unschedulable for node in nodes)
+    decider = _NeedDecider(placement, known, devices, extended, nodes, all_open, explain)
     for need in needs(cluster, extended):
         settled = need.pod is None and cluster.claims[need.claims[0]].status.allocation is not None
         if not settled:
-            placement.decisions.append(desk.decide(need))
+            placement.decisions.append(decider.decide(need))
     return placement
 
 
-class _Desk:
-    """Where needs are decided."""
+def _scheduler_cluster(manifests: ManifestCluster) -> Cluster:
+    """What the scheduler knows of these manifests. Claims stay with the manifests, and rules have tainted the slices already."""
+    cluster = Cluster()
+    parameters = (*manifests.resource_classes, *manifests.class_parameters, *manifests.claim_parameters)
+    devices = (*manifests.classes, *manifests.slices, *manifests.node_slices, *parameters)
+    for obj in (*devices, *manifests.nodes):
+        cluster.change(None, obj)
+    for pod in manifests.pods:
+        if pod.spec.node_name:
+            cluster.change(None, pod)
+    return cluster
 
-    def __init__(
-        self,
-        cluster: ManifestCluster,
-        devices: DeviceModel,
-        instances: InstanceModel,
-        extended: ExtendedResources,
-        only_node: str | None,
-        explain: bool,
-    ) -> None:
-        self._claims = cluster.claims
-        self._nodes = [node for node in cluster.nodes if only_node in (None, node.metadata.name)]
-        self._open = only_node is None and not any(node.spec.unschedulable for node in cluster.nodes)
-        self._devices = devices
-        self._models: Sequence[Model] = (devices, instances)
-        self._extended = extended
-        self._explain = explain
+
+@dataclass(frozen=True, slots=True)
+class _NeedDecider:
+    """Decides on one need after the other. ``all_open``: every node there is may be taken, none is cordoned."""
+
+    placement: PlacementRun
+    cluster: Cluster
+    devices: DeviceModel
+    extended: ExtendedResources
+    nodes: Sequence[Node]
+    all_open: bool
+    explain: bool
 
     def decide(self, need: Need) -> NeedOutcome:
-        claims = [self._claims[name] for name in need.claims]
+        claims = [self.placement.cluster.claims[name] for name in need.claims]
         hindrance = _hindrance(need, claims)
         if hindrance:
             return NeedOutcome(need, rejections=[Rejection("", hindrance)])
         pending = [claim for claim in claims if claim.status.allocation is None]
+        filters = NodeFilters(PodInfo(need.pod), self.cluster) if need.pod is not None else None
+        plain = not need.extended and (filters is None or not filters.choosy)
         decision = NeedOutcome(need)
-        decision.node = self._find(need, claims) or self._try_each(need, claims, pending, decision)
+        decision.node = self._find(claims) if plain else None
+        decision.node = decision.node or self._try_each(need, claims, pending, filters, decision)
         if decision.node is not None:
             decision.fresh += [name_of(claim.metadata) for claim in pending]
-            self._extended.take(decision.node, need.extended)
-            self._reserve(need)
+            self._reserve(need, decision.node)
         return decision
 
-    def _find(self, need: Need, claims: Sequence[Claim]) -> str | None:
+    def _find(self, claims: Sequence[Claim]) -> str | None:
         """The first node that fits, asked of the whole fleet at once where nothing but devices counts."""
         pending = all(claim.status.allocation is None for claim in claims)
-        plain = not need.extended and all(isinstance(claim, self._devices.kind) for claim in claims)
-        if self._explain or not (self._open and pending and plain) or _chooses_nodes(need.pod):
+        mine = all(isinstance(claim, self.devices.kind) for claim in claims)
+        if self.explain or not (self.all_open and pending and mine):
             return None
-        found = self._devices.find(claims)
+        found = self.devices.find(claims)
         if found is None:
             return None
-        self._write(self._devices.finished(claims, found))
+        self._write(self.devices.finished(claims, found))
         return found.node
 
     def _try_each(
-        self, need: Need, claims: Sequence[Claim], pending: Sequence[Claim], decision: NeedOutcome
+        self,
+        need: Need,
+        claims: Sequence[Claim],
+        pending: Sequence[Claim],
+        filters: NodeFilters | None,
+        decision: NeedOutcome,
     ) -> str | None:
         """The first node that fits, node by node; why the others do not goes into the decision's rejections."""
         refusals: list[str | Outcome] = []
-        for node in self._nodes:
-            more = self._extended_claim(need, node)
+        for node in self.nodes:
+            more = self.extended.claims(need.pod, node, need.extended) if need.pod is not None else []
             refusal = (
-                _out_of_bounds(node, need.pod, claims)
-                or self._extended.lacking(node, need.extended)
+                (filters and filters.rejection(node))
+                or _out_of_reach(node, claims)
+                or self.extended.lacking(node, need.extended)
                 or self._attempt(node, [*pending, *more])
             )
             if refusal is None:
-                if self._explain:
-                    decision.rejections += map(rejection_of, self._nodes, refusals)
+                if self.explain:
+                    decision.rejections += map(rejection_of, self.nodes, refusals)
                 decision.fresh = [name_of(claim.metadata) for claim in more]
                 need.claims += decision.fresh
                 return node.metadata.name
             refusals.append(refusal)
-        decision.rejections += map(rejection_of, self._nodes, refusals)
+        decision.rejections += map(rejection_of, self.nodes, refusals)
         return None
-
-    def _extended_claim(self, need: Need, node: Node) -> list[Claim]:
-        """The claim that serves a pod's extended resources on a node, if there it takes one."""
-        claim = self._extended.claim(need.pod, node, need.extended) if need.pod and need.extended else None
-        return [claim] if claim is not None else []
 
     def _attempt(self, node: Node, pending: Sequence[Claim]) -> Outcome | None:
         """Allocates the claims on the node, all or none; the outcome that speaks against it, or None."""
         finished: list[Claim] = []
-        for model in self._models:
+        for model in self.placement.models:
             mine = [claim for claim in pending if isinstance(claim, model.kind)]
             if not mine:
                 continue
@@ -174,23 +188,21 @@ class _Desk:
 
     def _write(self, finished: Iterable[Claim]) -> None:
         for claim in finished:
-            self._claims[name_of(claim.metadata)] = claim
-            hold(self._devices.ledger, claim)
+            self.placement.cluster.claims[name_of(claim.metadata)] = claim
+            hold(self.placement.after, claim)
 
-    def _reserve(self, need: Need) -> None:
-        """Notes the pod as a user of its claims."""
+    def _reserve(self, need: Need, node: str) -> None:
+        """Notes the pod as one on the node and as a user of its claims."""
         if need.pod is None:
             return
+        if not need.pod.spec.node_name:
+            self.cluster.assume(PodInfo(need.pod), node)
         pod = _consumer(need.pod)
         for name in need.claims:
-            claim = self._claims[name]
+            claim = self.placement.cluster.claims[name]
             if pod not in claim.status.reserved_for:
                 status = replace(claim.status, reserved_for=(*claim.status.reserved_for, pod))
-                self._claims[name] = replace(claim, status=status)
-
-
-def _chooses_nodes(pod: Pod | None) -> bool:
-    return pod is not None and bool(pod.spec.node_name or pod.spec.node_selector or pod.spec.affinity)
+                self.placement.cluster.claims[name] = replace(claim, status=status)
 
 
 def _consumer(pod: Pod) -> ResourceClaimConsumerReference:
@@ -212,31 +224,16 @@ def _hindrance(need: Need, claims: Sequence[Claim]) -> str:
     return ""
 
 
-def _out_of_bounds(node: Node, pod: Pod | None, claims: Sequence[Claim]) -> str:
-    """Why the pod may not go to this node, whatever devices it has; empty if it may."""
+def _out_of_reach(node: Node, claims: Sequence[Claim]) -> str:
+    """Which of the allocated claims cannot be used on the node; empty if all can."""
     try:
-        return next(_bounds(node, pod, claims), "")
+        for claim in claims:
+            where = _usable_on(claim)
+            if where is not None and not selects(where, node):
+                return f"claim {'/'.join(name_of(claim.metadata))} is allocated on another node"
     except AllocationError as exc:
         return str(exc)
-
-
-def _bounds(node: Node, pod: Pod | None, claims: Sequence[Claim]) -> Iterator[str]:
-    if pod is not None:
-        spec = pod.spec
-        if spec.node_name and spec.node_name != node.metadata.name:
-            yield f"the pod is on node {spec.node_name}"
-        if node.spec.unschedulable and not spec.node_name and not tolerated(spec.tolerations)(CORDON):
-            yield "the node is cordoned"
-        for key, value in spec.node_selector.items():
-            if node.metadata.labels.get(key) != value:
-                yield f"the pod's nodeSelector wants {key}={value}"
-        affinity = spec.affinity.node_affinity if spec.affinity is not None else None
-        if affinity is not None and affinity.required is not None and not selects(affinity.required, node):
-            yield "the pod's node affinity leaves the node out"
-    for claim in claims:
-        where = _usable_on(claim)
-        if where is not None and not selects(where, node):
-            yield f"claim {'/'.join(name_of(claim.metadata))} is allocated on another node"
+    return ""
 
 
 def _usable_on(claim: Claim) -> NodeSelector | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from allotment.allocator.errors import nameless
 from allotment.allocator.outcome import Allocated, GaveUp, InvalidInput, Outcome, Unsatisfiable
+from allotment.allocator.phrases import gave_up
 from allotment.allocator.reasons import FITS, AskReason, NodeReason
 from allotment.api.core import Node
 
@@ -30,7 +31,7 @@ def rejection_of(node: Node, refusal: str | Outcome) -> Rejection:
         case InvalidInput():
             return Rejection(name, str(refusal.error))
         case GaveUp():
-            return Rejection(name, f"gave up after {refusal.steps} steps, neither found nor excluded")
+            return Rejection(name, f"{gave_up(refusal.steps)}, neither found nor excluded")
         case Allocated():
             raise AssertionError("an allocation is no rejection")
         case words:

@@ -6,9 +6,10 @@ in the claim's status. Time runs from the allocation's timestamp.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from enum import Enum
 from typing import TYPE_CHECKING
+
+from allotment.api.timestamps import seconds_of
 
 if TYPE_CHECKING:
     from allotment.api.resource import (
@@ -66,16 +67,3 @@ def _status(claim: ResourceClaim, result: DeviceRequestAllocationResult) -> Allo
 def _true(status: AllocatedDeviceStatus | None) -> set[str]:
     conditions = status.conditions if status is not None else ()
     return {condition.type for condition in conditions if condition.status == "True"}
-
-
-def timestamp(now: float) -> str:
-    """A time as Kubernetes writes it."""
-    return datetime.fromtimestamp(int(now), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def seconds_of(timestamp: str | None) -> float | None:
-    """The reverse; None for what is no time."""
-    try:
-        return datetime.fromisoformat(timestamp).timestamp() if timestamp else None
-    except ValueError:
-        return None

@@ -13,9 +13,10 @@ order, the failing one too, and only when the server has shown that is the pod g
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from math import inf
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from allotment.scheduler.binding.binding_conditions import Readiness, readiness
 from allotment.scheduler.binding.claim_writer import FIRST_REST, LONGEST_REST, ClaimWriter, Draft
@@ -36,6 +37,7 @@ from allotment.scheduler.volumes.progress import BindingLost, are_bound
 from allotment.scheduler.volumes.writer import CLAIM, VOLUME, VolumeWriter
 
 if TYPE_CHECKING:
+    from allotment.scheduler.clock import Clock
     from allotment.scheduler.cluster import Cluster
     from allotment.scheduler.pod import PodInfo
 
@@ -59,34 +61,55 @@ def _awaited(step: AwaitConditions | AwaitVolumes) -> list[str]:
     return [*(CLAIM + claim for claim in claims), *(VOLUME + each.volume for each in step.given)]
 
 
-class Verdicts(Protocol):
-    """Who is told how bindings end."""
+@dataclass(frozen=True, slots=True)
+class PodBound:
+    """The server has taken the binding."""
 
-    def bound(self, binding: Binding) -> None:
-        """The server has taken the binding."""
+    binding: Binding
 
-    def given_up(self, binding: Binding) -> None:
-        """Everything is taken back. ``binding.why`` says why it failed."""
 
-    def unreserve(self, binding: Binding) -> None:
-        """What the pod holds in memory is to be given back."""
+@dataclass(frozen=True, slots=True)
+class PodReleased:
+    """What the pod holds in memory is to be given back, before the next outcome is asked for."""
 
-    def broken(self, party: Party, bound: Mapping[str, PodInfo]) -> None:
-        """A gang cannot reach its minimum any more, and these members are bound."""
+    binding: Binding
+
+
+@dataclass(frozen=True, slots=True)
+class BindingGivenUp:
+    """Everything is taken back. ``binding.why`` says why it failed."""
+
+    binding: Binding
+
+
+@dataclass(frozen=True, slots=True)
+class PartyBroken:
+    """A gang cannot reach its minimum any more, and these members are bound."""
+
+    party: Party
+    bound: Mapping[str, PodInfo]
+
+
+BindingOutcome = PodBound | PodReleased | BindingGivenUp | PartyBroken
+Outcomes = Iterable[BindingOutcome]
+"""To be gone through once, for what leads to them to be done; each to be taken in before the next is asked for, since what follows
+depends on it."""
 
 
 class BindingsUnderWay:
-    """All bindings under way. ``send`` takes a write that lacks its id, and returns the id."""
+    """All bindings under way. ``send`` takes a write that lacks its id, and returns the id.
 
-    def __init__(self, cluster: Cluster, send: Callable[[Draft], int], verdicts: Verdicts) -> None:
+    What leads forward is done at once, until it raises BindingLost; what leads backward is done as its outcomes are gone through.
+    """
+
+    def __init__(self, clock: Clock, cluster: Cluster, send: Callable[[Draft], int]) -> None:
+        self._clock = clock
         self._cluster = cluster
         self._send = send
-        self._verdicts = verdicts
         self._of_pod: dict[str, Binding] = {}
         self._of_write: dict[int, tuple[Binding, _Writer | None]] = {}
         self._of_claim: dict[str, dict[Binding, None]] = {}
         self._timed: dict[Binding, None] = {}  # those for whom time matters
-        self.now = 0.0
 
     def __contains__(self, key: str) -> bool:
         return key in self._of_pod
@@ -105,7 +128,7 @@ class BindingsUnderWay:
     def all(self) -> list[Binding]:
         return list(self._of_pod.values())
 
-    def start(self, *decided: Binding) -> None:
+    def start(self, *decided: Binding) -> Iterator[BindingOutcome]:
         """A pod was decided and reserved, or several members of a gang."""
         for binding in decided:
             self._of_pod[binding.pod.key] = binding
@@ -113,87 +136,78 @@ class BindingsUnderWay:
                 binding.party.members[binding.pod.key] = binding
         for binding in decided:
             if self._of_pod.get(binding.pod.key) is binding:  # not given up because of another
-                self._advance(binding)
+                yield from self._advance(binding)
 
     # --- events ---
 
-    def done(self, event: Done) -> bool:
-        """A write took effect; False if it was none of ours."""
-        found = self._of_write.pop(event.id, None)
-        if found is None:
-            return False
-        binding, writer = found
+    def wrote(self, id: int) -> bool:
+        """Whether a write whose outcome is not known yet is one of ours."""
+        return id in self._of_write
+
+    def done(self, event: Done) -> Outcomes:
+        """A write of ours took effect."""
+        binding, writer = self._of_write.pop(event.id)
         if self._of_pod.get(binding.pod.key) is not binding:
-            return True  # it ended before the reply came
+            return ()  # it ended before the reply came
         binding.silences = 0
         if writer is not None:
             writer.done(event.version, event.uid)
             if binding.stage is BindingStage.WRITING and writer.awaits_news():
-                return True
+                return ()
         elif binding.stage is BindingStage.BINDING:
-            self._bound(binding)
-            return True
+            return self._bound(binding)
         else:
             binding.sent = False
             if binding.stage is BindingStage.WRITING:
                 binding.position += 1
-        self._advance(binding)
-        return True
+        return self._advance(binding)
 
-    def failed(self, event: Failed) -> bool:
-        """A write failed; False if it was none of ours."""
-        found = self._of_write.pop(event.id, None)
-        if found is None:
-            return False
-        binding, writer = found
+    def failed(self, event: Failed) -> Iterator[BindingOutcome]:
+        """A write of ours failed."""
+        binding, writer = self._of_write.pop(event.id)
         if self._of_pod.get(binding.pod.key) is not binding:
-            return True
+            return
         if writer is not None:
-            writer.failed(event.why, event.message, self.now)
-            if writer.rests_until > self.now:
+            writer.failed(event.why, event.message, self._clock.now)
+            if writer.rests_until > self._clock.now:
                 self._timed[binding] = None
         else:
-            self._pod_write_failed(binding, event)
-        self._advance(binding)
-        return True
+            yield from self._pod_write_failed(binding, event)
+        yield from self._advance(binding)
 
-    def claim_changed(self, key: str) -> None:
+    def claim_changed(self, key: str) -> Outcomes:
         """A claim changed, or something else that is followed: those who write it, or wait for what becomes of it, look again."""
         followers = self._of_claim.get(key)
-        if followers:
-            for binding in list(followers):
-                self._advance(binding)
+        return self._advance_all(list(followers)) if followers else ()
 
-    def pod_changed(self, pod: PodInfo) -> None:
+    def pod_changed(self, pod: PodInfo) -> Outcomes:
         """A pod that is not bound changed, in its status mostly. One that is being deleted cannot be bound any more."""
         binding = self._of_pod.get(pod.key)
         if binding is not None and binding.pod.uid == pod.uid:
             binding.pod = pod
             if pod.leaving:
-                self._lose(binding, "the pod is being deleted")
-            elif binding.stage is BindingStage.BINDING:
+                return self._lose(binding, "the pod is being deleted")
+            if binding.stage is BindingStage.BINDING:
                 self._bind(binding)
+        return ()
 
-    def pod_bound(self, key: str, node: str) -> None:
+    def pod_bound(self, key: str, node: str) -> Outcomes:
         """The server shows the pod on a node, whoever put it there."""
         binding = self._of_pod.get(key)
         if binding is None:
-            return
+            return ()
         if node == binding.node and binding.stage in (BindingStage.BINDING, BindingStage.READY):
-            self._bound(binding)
-        else:
-            self._overtaken(binding)
+            return self._bound(binding)
+        return self._overtaken(binding)
 
-    def pod_gone(self, key: str) -> None:
+    def pod_gone(self, key: str) -> Outcomes:
         """The pod was deleted, or has finished."""
         binding = self._of_pod.get(key)
-        if binding is not None:
-            self._lose(binding, "the pod is gone")
+        return self._lose(binding, "the pod is gone") if binding is not None else ()
 
-    def tick(self) -> None:
+    def tick(self) -> Outcomes:
         """Time has passed."""
-        for binding in list(self._timed):
-            self._advance(binding)
+        return self._advance_all(list(self._timed)) if self._timed else ()
 
     def next_time(self) -> float | None:
         """When ``tick`` may have something to do."""
@@ -202,8 +216,8 @@ class BindingsUnderWay:
 
     def _due(self, binding: Binding) -> float | None:
         dues = [due for writer in binding.writers for due in (writer.rests_until, writer.patience)]
-        times = [due for due in dues if due > self.now]
-        if binding.rests_until > self.now:
+        times = [due for due in dues if due > self._clock.now]
+        if binding.rests_until > self._clock.now:
             times.append(binding.rests_until)
         if binding.stage is BindingStage.AWAITING:
             times.append(binding.deadline)
@@ -211,24 +225,43 @@ class BindingsUnderWay:
 
     # --- forward ---
 
-    def _advance(self, binding: Binding) -> None:
+    def _advance_all(self, bindings: Iterable[Binding]) -> Iterator[BindingOutcome]:
+        for binding in bindings:
+            yield from self._advance(binding)
+
+    def _advance(self, binding: Binding) -> Outcomes:
         """Does what can be done now."""
         if binding.stage is BindingStage.UNDOING:
-            self._advance_undo(binding)
+            return self._back(binding)
+        try:
+            self._forward(binding)
+        except BindingLost as exc:
+            return self._back(binding, str(exc))
+        self._rest(binding)
+        return ()
+
+    def _back(self, binding: Binding, why: str = "") -> Iterator[BindingOutcome]:
+        yield from self._fail(binding, why) if why else self._advance_undo(binding)
+        self._rest(binding)
+
+    def _rest(self, binding: Binding) -> None:
+        if binding in self._timed and self._due(binding) is None:
+            del self._timed[binding]
+
+    def _forward(self, binding: Binding) -> None:
+        """Goes on as far as it can. Raises BindingLost if it cannot succeed any more."""
         while binding.stage in _STEPPING and self._one_step(binding):
             pass
         if binding.stage is BindingStage.READY:
             self._look_again(binding)
         if binding.stage is BindingStage.BINDING:
             self._bind(binding)
-        if binding in self._timed and self._due(binding) is None:
-            del self._timed[binding]
 
     def _look_again(self, binding: Binding) -> None:
         """A member that waits for its gang must still have what was written for it."""
         lost = next((writer.subject for writer in binding.writers if not writer.stands()), "")
         if lost:
-            self._fail(binding, f"{lost} was taken back meanwhile")
+            raise BindingLost(f"{lost} was taken back meanwhile")
 
     def _one_step(self, binding: Binding) -> bool:
         """Works on the present step; True if the next may begin."""
@@ -260,11 +293,10 @@ class BindingsUnderWay:
             if writer.finished:
                 continue
             finished = False
-            if writer.patience > self.now:
+            if writer.patience > self._clock.now:
                 self._timed[binding] = None
             if writer.error:
-                self._fail(binding, f"{writer.subject} {writer.error}")
-                return False
+                raise BindingLost(f"{writer.subject} {writer.error}")
         if finished:
             binding.position = len(binding.writers)
         return finished
@@ -280,33 +312,28 @@ class BindingsUnderWay:
         self._of_claim.setdefault(claim, {})[binding] = None
 
     def _advance_writer(self, binding: Binding, writer: _Writer) -> None:
-        draft = writer.advance(self.now)
+        draft = writer.advance(self._clock.now)
         if draft is not None:
             self._of_write[self._send(draft)] = (binding, writer)
 
     def _patch_pod(self, binding: Binding, step: PatchStatus) -> None:
-        if not binding.sent and self.now >= binding.rests_until:
+        if not binding.sent and self._clock.now >= binding.rests_until:
             pod = binding.pod
             self._send_own(binding, lambda id: PatchPod(id, pod.namespace, pod.name, pod.uid, step.patch))
 
     def _await(self, binding: Binding, step: AwaitConditions | AwaitVolumes) -> bool:
         if binding.stage is not BindingStage.AWAITING:
-            binding.stage, binding.deadline = BindingStage.AWAITING, self.now + step.seconds
+            binding.stage, binding.deadline = BindingStage.AWAITING, self._clock.now + step.seconds
             self._timed[binding] = None
             for key in _awaited(step):
                 self._follow(binding, key)
-        try:
-            ready = self._has_come(step)
-        except BindingLost as exc:
-            self._fail(binding, str(exc))
-            return False
-        if ready:
+        if self._has_come(step):
             binding.stage = BindingStage.WRITING
             binding.position += 1
             return True
-        if self.now >= binding.deadline:
+        if self._clock.now >= binding.deadline:
             what = "volumes were not bound" if isinstance(step, AwaitVolumes) else "devices did not get ready"
-            self._fail(binding, f"{what} within {step.seconds:g} s")
+            raise BindingLost(f"{what} within {step.seconds:g} s")
         return False
 
     def _has_come(self, step: AwaitConditions | AwaitVolumes) -> bool:
@@ -319,7 +346,7 @@ class BindingsUnderWay:
             claim = self._cluster.claims.objects.get(key)
             if claim is None or claim.status.allocation is None:
                 raise BindingLost(f"claim {key} was taken back meanwhile")
-            state = readiness(claim, self.now, inf)
+            state = readiness(claim, self._clock.now, inf)
             if state is Readiness.FAILED:
                 raise BindingLost("a device reported that it does not get ready")
             ready = ready and state is Readiness.READY
@@ -355,18 +382,18 @@ class BindingsUnderWay:
         done = sum(phase == "Succeeded" for key, phase in finished if key not in party.bound)
         return not gang.need(there, done)
 
-    def reconsider(self, party: Party, why: str) -> None:
+    def reconsider(self, party: Party, why: str) -> Iterator[BindingOutcome]:
         """Others of a gang went on whom its members under way may have counted."""
         if party.open or party.broken:
             return
         if self._enough(party, _POSSIBLE):
             self._open(party)
         else:
-            self._break(party, why, evicts=False)
+            yield from self._break(party, why, evicts=False)
 
     def _bind(self, binding: Binding) -> None:
         """Binds a pod, once its status names the claims that were made for it: a kubelet finds them only there."""
-        if not binding.sent and self.now >= binding.rests_until and names_its_claims(binding.pod):
+        if not binding.sent and self._clock.now >= binding.rests_until and names_its_claims(binding.pod):
             pod, node = binding.pod, binding.node
             self._send_own(binding, lambda id: Bind(id, pod.namespace, pod.name, pod.uid, node))
 
@@ -374,18 +401,18 @@ class BindingsUnderWay:
         binding.sent = True
         self._of_write[self._send(draft)] = (binding, None)
 
-    def _bound(self, binding: Binding) -> None:
+    def _bound(self, binding: Binding) -> Iterator[BindingOutcome]:
         party, key = binding.party, binding.pod.key
         if party is not None:
             party.bound[key] = binding.pod
         self._end(binding)
-        self._verdicts.bound(binding)
+        yield PodBound(binding)
         if party is not None and party.evicts:
-            self._verdicts.broken(party, {key: binding.pod})
+            yield PartyBroken(party, {key: binding.pod})
 
-    def _overtaken(self, binding: Binding) -> None:
+    def _overtaken(self, binding: Binding) -> Iterator[BindingOutcome]:
         """Somebody else bound the pod. What was written for it is its own by now, and stays."""
-        self._verdicts.unreserve(binding)
+        yield PodReleased(binding)
         party = binding.party
         if party is not None:
             party.bound[binding.pod.key] = binding.pod
@@ -393,18 +420,20 @@ class BindingsUnderWay:
         if party is not None and not party.broken:
             self._open(party)
 
-    def _pod_write_failed(self, binding: Binding, event: Failed) -> None:
+    def _pod_write_failed(self, binding: Binding, event: Failed) -> Iterator[BindingOutcome]:
         binding.sent = False
         if binding.stage is BindingStage.UNDOING:
             return
         if event.why is WriteFailure.UNKNOWN or (
             binding.stage is BindingStage.BINDING and self._undecided(binding, event)
         ):
-            binding.rests_until = self.now + min(FIRST_REST * 2 ** min(binding.silences, 10), LONGEST_REST)
+            binding.rests_until = self._clock.now + min(
+                FIRST_REST * 2 ** min(binding.silences, 10), LONGEST_REST
+            )
             binding.silences += 1
             self._timed[binding] = None
             return
-        self._fail(binding, event.message or event.why.value, gone=event.why is WriteFailure.GONE)
+        yield from self._fail(binding, event.message or event.why.value, gone=event.why is WriteFailure.GONE)
 
     def _undecided(self, binding: Binding, event: Failed) -> bool:
         """Whether the pod may be bound although a binding failed, so that nothing may be taken from it. A conflict says that
@@ -416,13 +445,13 @@ class BindingsUnderWay:
 
     # --- backward ---
 
-    def _lose(self, binding: Binding, why: str) -> None:
+    def _lose(self, binding: Binding, why: str) -> Iterator[BindingOutcome]:
         """The pod goes: whatever becomes of a write of the pod itself does not matter any more."""
         binding.sent = False
-        self._fail(binding, why, gone=True)
-        self._advance(binding)
+        yield from self._fail(binding, why, gone=True)
+        yield from self._advance(binding)
 
-    def _fail(self, binding: Binding, why: str, *, gone: bool = False) -> None:
+    def _fail(self, binding: Binding, why: str, *, gone: bool = False) -> Iterator[BindingOutcome]:
         """It cannot succeed any more: everything is undone in reverse. What it holds in memory stays held until then, since
         a write on its way may still take effect."""
         if binding.stage is BindingStage.UNDOING:
@@ -433,35 +462,37 @@ class BindingsUnderWay:
             writer.undo()
         party = binding.party
         if party is not None and not party.broken and not self._enough(party, _POSSIBLE):
-            self._break(party, why, evicts=not gone)
-        self._advance_undo(binding)
+            yield from self._break(party, why, evicts=not gone)
+        yield from self._advance_undo(binding)
 
-    def _break(self, party: Party, why: str, *, evicts: bool) -> None:
+    def _break(self, party: Party, why: str, *, evicts: bool) -> Iterator[BindingOutcome]:
         """A gang cannot reach its minimum any more: members give up, but those that may be bound already."""
         party.broken, party.evicts = why, evicts
         for member in list(party.members.values()):
             perhaps_bound = member.stage is BindingStage.BINDING and (member.sent or member.silences)
             if not perhaps_bound:
-                self._fail(member, f"the gang {party.gang.name} cannot be placed whole: {why}")
+                yield from self._fail(member, f"the gang {party.gang.name} cannot be placed whole: {why}")
         if evicts and party.bound:
-            self._verdicts.broken(party, party.bound)
+            yield PartyBroken(party, party.bound)
 
-    def _advance_undo(self, binding: Binding) -> None:
+    def _advance_undo(self, binding: Binding) -> Iterator[BindingOutcome]:
         if binding.sent or self._of_pod.get(binding.pod.key) is not binding:
             return  # its outcome decides what there is to undo; or it is over
         for writer in reversed(binding.writers):
             if self._shared_in_group(binding, writer) or self._needed_by_others(binding, writer):
                 writer.finished = True
             self._advance_writer(binding, writer)
-            if writer.rests_until > self.now:
+            if writer.rests_until > self._clock.now:
                 self._timed[binding] = None
             if not writer.finished:
                 return
-        self._verdicts.unreserve(binding)
+        yield PodReleased(binding)
         self._end(binding)
-        self._verdicts.given_up(binding)
+        yield BindingGivenUp(binding)
         for writer in binding.writers:
-            self.claim_changed(writer.follows)  # others of its gang may have waited for it to write a claim
+            yield from self.claim_changed(
+                writer.follows
+            )  # others of its gang may have waited for it to write a claim
 
     def _needed_by_others(self, binding: Binding, writer: _Writer) -> bool:
         """Whether another pod that shares a volume's claim counts on what was written."""

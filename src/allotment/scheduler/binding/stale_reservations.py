@@ -3,7 +3,7 @@
 Such a pod is tried like any other. If it fits, the attempt takes its claims over and completes what was begun. If it does not, or
 its gate is closed, or its gang is no longer whole, nobody would ever give the devices back: the claim controller removes
 reservations of pods that are gone, and this one is there. So the scheduler removes them itself, once they have stood unchanged
-for ``PATIENCE`` seconds while their pod waits; with the last reservation goes the allocation, except of Immediate claims. A claim
+for ``STALE_AFTER`` seconds while their pod waits; with the last reservation goes the allocation, except of Immediate claims. A claim
 that was made for extended resources is deleted: every attempt makes its own.
 
 Only pods count that name a scheduler of ours, have no node, and are not being bound or about to be tried for the first time.
@@ -23,10 +23,11 @@ from allotment.scheduler.devices.semantic_claim import IMMEDIATE, carried, is_ca
 
 if TYPE_CHECKING:
     from allotment.api.resource import ResourceClaim, ResourceClaimConsumerReference
+    from allotment.scheduler.clock import Clock
     from allotment.scheduler.cluster import Cluster
     from allotment.scheduler.pod import PodInfo
 
-PATIENCE = 5.0
+STALE_AFTER = 5.0
 """Seconds for which a reservation must stand unchanged before it counts as stale."""
 
 
@@ -50,13 +51,16 @@ class Stale:
 class StaleReservations:
     """See the module. ``standing`` judges a pod."""
 
-    def __init__(self, cluster: Cluster, standing: Callable[[PodInfo], ReservationState]) -> None:
+    def __init__(
+        self, clock: Clock, cluster: Cluster, standing: Callable[[PodInfo], ReservationState]
+    ) -> None:
+        self._clock = clock
         self._cluster = cluster
         self._standing = standing
         # claim → since when its reservations stand as they do, the longest first; and it as it is
         self._since: dict[str, tuple[float, ResourceClaim]] = {}
 
-    def claim_changed(self, key: str, now: float) -> None:
+    def claim_changed(self, key: str) -> None:
         """A claim appeared, changed or went; or a pod that uses it appeared."""
         claim = self._cluster.claims.objects.get(key)
         before = self._since.get(key)
@@ -66,18 +70,18 @@ class StaleReservations:
         if before is not None:
             del self._since[key]
         if claim is not None and (claim.status.reserved_for or _made_for_resources(claim)):
-            self._since[key] = now, claim
+            self._since[key] = self._clock.now, claim
 
     def next_time(self) -> float | None:
         """When ``found`` may have something that it has not now, by time alone."""
         first = next(iter(self._since.values()), None)
-        return first[0] + PATIENCE if first is not None else None
+        return first[0] + STALE_AFTER if first is not None else None
 
-    def found(self, now: float) -> Iterator[Stale]:
+    def found(self) -> Iterator[Stale]:
         """What is to be given back now. Each claim comes again after a while, should that not have worked."""
-        due = []
+        now, due = self._clock.now, []
         for key, (since, _) in self._since.items():
-            if now - since < PATIENCE:
+            if now - since < STALE_AFTER:
                 break
             due.append(key)
         for key in due:

@@ -17,6 +17,7 @@ from allotment.scheduler.framework import (
     PreScore,
     Reserve,
     Score,
+    Shaping,
     StatusCode,
 )
 
@@ -71,7 +72,7 @@ class Profile:
         self.post_filter = [p for p in self.plugins if isinstance(p, PostFilter)]
         self.reserve = [p for p in self.plugins if isinstance(p, Reserve)]
         self.pre_bind = [p for p in self.plugins if isinstance(p, PreBind)]
-        devices = [p for p in self.plugins if p.name == "DynamicResources"]
+        devices = [p for p in self.plugins if isinstance(p, Shaping)]  # there is one such plugin
         self.devices = cast("DynamicResources", devices[0]) if devices else None
 
     def weight(self, plugin: Plugin) -> int:

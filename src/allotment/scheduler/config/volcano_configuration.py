@@ -30,7 +30,12 @@ from allotment.scheduler.plugins.least_allocated import CPU_AND_MEMORY
 
 SCHEDULER = "volcano"
 IN_CONFIG_MAP = "volcano-scheduler.conf"
-MAKING_ROOM = {"preempt": "preempt", "gangpreempt": "preempt", "reclaim": "reclaim", "gangreclaim": "reclaim"}
+ROOM_ACTIONS = {
+    "preempt": "preempt",
+    "gangpreempt": "preempt",
+    "reclaim": "reclaim",
+    "gangreclaim": "reclaim",
+}
 """Volcano's actions by which pods go, as they are called here."""
 _ALWAYS_ON = {
     "enqueue": "groups are let into their queue all the same",
@@ -146,13 +151,13 @@ class _Reading:
         for name in actions:
             if name in _NOT_HERE:
                 self._ignored.append(f"actions: {name}: {_NOT_HERE[name]}")
-            elif name not in MAKING_ROOM and name not in _ALWAYS_ON:
-                known = ", ".join((*_ALWAYS_ON, *MAKING_ROOM, *_NOT_HERE))
+            elif name not in ROOM_ACTIONS and name not in _ALWAYS_ON:
+                known = ", ".join((*_ALWAYS_ON, *ROOM_ACTIONS, *_NOT_HERE))
                 raise ConfigurationError(self._source, "actions", f"{name[:100]!r} is not one of {known}")
         for name, instead in _ALWAYS_ON.items():
             if name not in actions:
                 self._ignored.append(f"actions: without {name}: {instead}")
-        return frozenset(MAKING_ROOM[name] for name in actions if name in MAKING_ROOM)
+        return frozenset(ROOM_ACTIONS[name] for name in actions if name in ROOM_ACTIONS)
 
     def _plugin(self, plugin: _Plugin, given: Mapping[str, Any], path: str) -> None:
         name = plugin.name

@@ -15,7 +15,8 @@ from msgspec.structs import replace
 
 from allotment.allocator.outcome import Allocated
 from allotment.api.claim_marks import FINALIZER, SEMANTIC_FINALIZER
-from allotment.scheduler.binding.binding_conditions import awaited, timestamp
+from allotment.api.timestamps import timestamp
+from allotment.scheduler.binding.binding_conditions import awaited
 from allotment.scheduler.binding.step import MakeClaim, WriteClaim
 from allotment.scheduler.devices.scoring import FILLED, MOST
 from allotment.scheduler.devices.semantic_claim import IMMEDIATE, carried_status
@@ -40,7 +41,7 @@ class Carried:
     claim: semantic.ResourceClaim
 
 
-class Grant(NamedTuple):
+class DeviceGrant(NamedTuple):
     """What a claim is to get. ``step`` writes it."""
 
     reference: Reference
@@ -83,7 +84,7 @@ class AllocationPlan:
             scores.append(MOST if cluster.semantic.in_use(node.metadata.name) else MOST - FILLED)
         return sum(scores) // len(scores) if scores else 0
 
-    def grants(self, cluster: Cluster, node: Node, now: float) -> list[Grant] | None:
+    def grants(self, cluster: Cluster, node: Node, now: float) -> list[DeviceGrant] | None:
         """What each claim gets on a node, in the order in which it is to be written; None if it does not fit (any more)."""
         given = self._grants(cluster, node, now)
         if not self.carried or given is None:
@@ -91,7 +92,7 @@ class AllocationPlan:
         carried = self._carried_grants(cluster, node)
         return given + carried if carried is not None else None
 
-    def _grants(self, cluster: Cluster, node: Node, now: float) -> list[Grant] | None:
+    def _grants(self, cluster: Cluster, node: Node, now: float) -> list[DeviceGrant] | None:
         if self.wish is None:
             return []
         if self.prescribed is not None:
@@ -110,7 +111,7 @@ class AllocationPlan:
             step: WriteClaim | MakeClaim = write
             if self.extended is not None and reference.claim is self.extended.claim:
                 step = MakeClaim(reference.key, self.extended.manifest(), write)
-            grants.append(Grant(reference, allocation, step))
+            grants.append(DeviceGrant(reference, allocation, step))
         return grants
 
     # --- semantic claims ---
@@ -126,7 +127,7 @@ class AllocationPlan:
             verdict.words,
         )
 
-    def _carried_grants(self, cluster: Cluster, node: Node) -> list[Grant] | None:
+    def _carried_grants(self, cluster: Cluster, node: Node) -> list[DeviceGrant] | None:
         claims = [each.claim for each in self.carried]
         verdict = cluster.semantic.ask(node, self.key, claims, self.strategy)
         if not isinstance(verdict, Allocated):
@@ -143,5 +144,5 @@ class AllocationPlan:
                 keep=each.claim.spec.allocation_mode == IMMEDIATE,
                 document=document,
             )
-            grants.append(Grant(each.reference, allocation, step))
+            grants.append(DeviceGrant(each.reference, allocation, step))
         return grants

@@ -20,12 +20,17 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from allotment.allocator.ledger import Holding, Ledger, holding
-from allotment.allocator.request import full_name
 from allotment.allocator.semantic_carrier import is_carrier
+from allotment.scheduler.change_log import ChangeLog
 
 if TYPE_CHECKING:
     from allotment.allocator.pool import DeviceID
-    from allotment.api.resource import AllocationResult, ResourceClaim, ResourceClaimConsumerReference
+    from allotment.api.resource import (
+        AllocationResult,
+        DeviceAllocationResult,
+        ResourceClaim,
+        ResourceClaimConsumerReference,
+    )
 
 MAX_CONSUMERS = 256
 
@@ -47,6 +52,7 @@ class Claims:
         self, ledger: Ledger, holds: Callable[[ResourceClaim], tuple[Holding, ...] | None] | None = None
     ) -> None:
         self.ledger = ledger
+        self.log = ChangeLog()  # claims that came, went, or got other devices
         self.objects: dict[str, ResourceClaim] = {}
         self.flights: dict[str, Flight] = {}
         self.disputed: dict[str, tuple[Holding, ...]] = {}  # what such a claim should hold
@@ -61,11 +67,13 @@ class Claims:
         """Takes in a claim that appeared, changed or went; returns its key."""
         shown = new if new is not None else old
         assert shown is not None
-        key = full_name(shown.metadata)
+        key = shown.metadata.key
         before, flight = self.objects.get(key), self.flights.get(key)
         self._file(key, before, new)
         had = before.status.allocation if before is not None else None
         has = new.status.allocation if new is not None else None
+        if before is None or new is None or _devices(had) != _devices(has):
+            self.log.note(key)
         if new is None:
             self.objects.pop(key, None)
             self.flights.pop(key, None)
@@ -144,6 +152,7 @@ class Claims:
             return
         if not flight.users or uid == flight.author:
             del self.flights[key]
+            self.log.note(key)
             self._enter(key)
 
     # --- questions ---
@@ -294,6 +303,10 @@ class Claims:
             for owner in claim.metadata.owner_references:
                 owned.setdefault(owner.uid, set()).add(key)
         assert owned == {uid: set(keys) for uid, keys in self.owned.items()}, "claims by owner"
+
+
+def _devices(allocation: AllocationResult | None) -> DeviceAllocationResult | None:
+    return allocation.devices if allocation is not None else None
 
 
 def _confirms(flight: Flight, shown: ResourceClaim) -> bool:

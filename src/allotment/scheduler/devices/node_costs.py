@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from allotment.allocator.fleet import NodePlace
     from allotment.api.resource import Device, DeviceRequestAllocationResult
     from allotment.scheduler.cluster import Cluster
-    from allotment.scheduler.devices.allocation_plan import AllocationPlan, Grant
+    from allotment.scheduler.devices.allocation_plan import AllocationPlan, DeviceGrant
     from allotment.scheduler.devices.node_allocatable import NodeCosts
     from allotment.scheduler.devices.pod_wants import Given, Wants
     from allotment.scheduler.framework import Cycle
@@ -45,7 +45,7 @@ def afford(
     for given in wants.given:
         if given.shared and maps(given.allocation, lookup):
             return _SHARED
-    held: list[Grant | Given] = [
+    held: list[DeviceGrant | Given] = [
         *(plan.grants(cycle.cluster, place.node, cycle.now) or ()),
         *wants.given,
     ]

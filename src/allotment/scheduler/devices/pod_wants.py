@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from allotment.allocator.errors import AllocationError
 from allotment.allocator.nodeselector import selects
 from allotment.allocator.suits import NODE_OPERATIONS
+from allotment.api.resource import ResourceClaim
 from allotment.scheduler.devices.node_allocatable import NodeCosts
 from allotment.scheduler.devices.semantic_claim import IMMEDIATE, carried
 from allotment.scheduler.framework import SUCCESS, Status, StatusCode
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from allotment.api import semantic
     from allotment.api.core import NodeSelector
     from allotment.api.resource import AllocationResult
-    from allotment.scheduler.devices.allocation_plan import AllocationPlan, Carried, Grant
+    from allotment.scheduler.devices.allocation_plan import AllocationPlan, Carried, DeviceGrant
     from allotment.scheduler.devices.claim_references import Reference
     from allotment.scheduler.devices.scoring import Sizes
     from allotment.scheduler.framework import Cycle
@@ -30,6 +31,12 @@ NAME = "DynamicResources"
 @lru_cache(maxsize=1024)
 def unresolvable(words: str) -> Status:
     return Status(StatusCode.UNRESOLVABLE, NAME, words)
+
+
+@lru_cache(maxsize=1024)
+def unmade(words: str) -> Status:
+    """The pod waits at the gate for a claim that somebody makes."""
+    return Status(StatusCode.UNRESOLVABLE, NAME, words, awaits=ResourceClaim)
 
 
 _ELSEWHERE = unresolvable("are not where the pod's allocated claims can be used")
@@ -61,7 +68,7 @@ class Wants:
     carried: tuple[Carried, ...] = ()
     carried_key: tuple[tuple[str, bytes], ...] = ()
     stale = ""  # a claim for extended resources that an earlier attempt left behind
-    grants: tuple[Grant, ...] = ()  # by Reserve
+    grants: tuple[DeviceGrant, ...] = ()  # by Reserve
     joined: tuple[Given, ...] = ()  # by Reserve: given claims that the pod is to be a user of
     costs = _NO_COSTS  # by Reserve
 

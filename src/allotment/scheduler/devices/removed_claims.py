@@ -2,7 +2,7 @@
 
 Finalizers keep the former from happening, and whoever strips them or writes statuses can do it all the same. The containers go on using the devices, so nobody else may
 get them until the last such pod ends. The scheduler holds them in memory from the moment that the claim goes. If the pods still run
-``PATIENCE`` seconds later (mostly they do not, as the news of a pod's end may come after that of its claim), it warns each in an event and makes a
+``WARN_AFTER`` seconds later (mostly they do not, as the news of a pod's end may come after that of its claim), it warns each in an event and makes a
 *stand-in*: another claim that has the same devices, is reserved for those pods and belongs to one of them. All others, counters, other
 schedulers, the API server and this scheduler after a restart, see an ordinary claim in use, and the claim controller removes it when the pods
 end. Who removes a stand-in too gets another one.
@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from allotment.allocator.ledger import holding
-from allotment.allocator.request import full_name
 from allotment.allocator.semantic_carrier import carried_holdings, is_carrier, waiting_for_users
 from allotment.api.claim_marks import FINALIZER, STANDS_IN_FOR
 from allotment.api.codec import to_builtins
@@ -39,12 +38,13 @@ from allotment.scheduler.instruction import CreateClaim, PatchClaim
 if TYPE_CHECKING:
     from allotment.allocator.ledger import Holding
     from allotment.scheduler.binding.claim_writer import Draft
+    from allotment.scheduler.clock import Clock
     from allotment.scheduler.cluster import Cluster
     from allotment.scheduler.pod import PodInfo
 
-PATIENCE = 2.0
+WARN_AFTER = 2.0
 """Seconds that news of a pod's end may be behind those of its claim."""
-AGAIN = 10.0
+REPEAT_STAND_IN_AFTER = 10.0
 """Seconds until a stand-in that could not be written is tried again."""
 REASON = "ClaimRemoved"
 _LONGEST_BASE = 46  # characters of the claim's name in that of its stand-in, which has 63 at most
@@ -90,42 +90,43 @@ class _Removed:
 class RemovedClaims:
     """See the module."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, clock: Clock, cluster: Cluster) -> None:
+        self._clock = clock
         self._cluster = cluster
         self._found: dict[str, _Removed] = {}  # by the name under which the ledger holds the devices
 
-    def changed(self, old: ResourceClaim | None, new: ResourceClaim | None, now: float) -> None:
+    def changed(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
         """A claim changed, as the cluster knows already."""
         shown = new if new is not None else old
         if shown is not None and self._found:
-            self._look_again(full_name(shown.metadata), new, now)
+            self._look_again(shown.metadata.key, new)
         if old is None or old.status.allocation is None:
             return
         stays = new is not None and old.metadata.uid == new.metadata.uid
         if stays and new is not None and new.status.allocation is not None:
             return
-        key = full_name(old.metadata)
+        key = old.metadata.key
         running = [pod for pod in self._users(old) if _is_user(old, pod)]
         if stays:  # a scheduler takes back what it wrote for a pod that it could not bind
             running = [pod for pod in running if pod.pod.spec.node_name]
         if running:
             name = f"{key}, which was {self._fate(old)} ({old.metadata.uid}, {old.metadata.resource_version})"
             pods, uids = {pod.key for pod in running}, {pod.uid for pod in running}
-            self._found[name] = _Removed(old, pods, uids, now + PATIENCE)
+            self._found[name] = _Removed(old, pods, uids, self._clock.now + WARN_AFTER)
             self._cluster.claims.keep(name, old)
 
-    def _look_again(self, key: str, claim: ResourceClaim | None, now: float) -> None:
+    def _look_again(self, key: str, claim: ResourceClaim | None) -> None:
         """The name of a stand-in may be free now, or its claim wait for devices; or somebody who had the devices gave them back."""
         for name, each in self._found.items():
             waits = each.stand_in_key == key and (claim is None or claim.status.allocation is None)
             if each.warned and (waits or self._cluster.claims.kept(name) != each.held):
-                each.due = now
+                each.due = self._clock.now
 
     def returns(self, claim: ResourceClaim) -> None:
         """A claim is about to be shown; if it is one that was removed, or stands in for it, it holds its devices itself."""
         if claim.status.allocation is None:
             return
-        key, uid = full_name(claim.metadata), claim.metadata.uid
+        key, uid = claim.metadata.key, claim.metadata.uid
         for name, each in list(self._found.items()):
             stands_in = each.stand_in_key == key and self._cluster.claims.covers(claim, name)
             if stands_in or each.claim.metadata.uid == uid:
@@ -136,27 +137,28 @@ class RemovedClaims:
         gone = [name for name, each in self._found.items() if not any(True for _ in self._running(each))]
         return [self._drop(name) for name in gone]
 
-    def unwarned(self, now: float) -> Iterator[tuple[PodInfo, str]]:
+    def unwarned(self) -> Iterator[tuple[PodInfo, str]]:
         """The pods to warn, and in which words."""
         for each in self._found.values():
-            if each.due is not None and each.due <= now and not each.warned:
+            if each.due is not None and each.due <= self._clock.now and not each.warned:
                 each.warned = True
                 for pod in self._running(each):
                     yield (
                         pod,
                         (
-                            f"resource claim {full_name(each.claim.metadata)} was {self._fate(each.claim)} while this pod runs with its devices; "
+                            f"resource claim {each.claim.metadata.key} was {self._fate(each.claim)} while this pod runs with its devices; "
                             "they stay held until the pod ends: delete it to give them back"
                         ),
                     )
 
-    def writes(self, now: float) -> Iterator[Draft]:
+    def writes(self) -> Iterator[Draft]:
         """What is missing of stand-ins."""
+        now = self._clock.now
         for name, each in self._found.items():
             if each.due is None or each.due > now:
                 continue
             draft = self._next_write(name, each)
-            each.due = now + AGAIN if draft is not None else None
+            each.due = now + REPEAT_STAND_IN_AFTER if draft is not None else None
             if draft is not None:
                 yield draft
 
@@ -188,7 +190,7 @@ class RemovedClaims:
         )
 
     def _fate(self, claim: ResourceClaim) -> str:
-        there = self._cluster.claims.objects.get(full_name(claim.metadata))
+        there = self._cluster.claims.objects.get(claim.metadata.key)
         stays = there is not None and there.metadata.uid == claim.metadata.uid
         return "deallocated" if stays else "removed"
 
@@ -199,7 +201,7 @@ class RemovedClaims:
     def _users(self, claim: ResourceClaim) -> Iterator[PodInfo]:
         """The pods on a node, or on their way to one, that name a claim, or that it names."""
         meta = claim.metadata
-        keys = set(self._cluster.users.get(full_name(meta), ()))
+        keys = set(self._cluster.users.get(meta.key, ()))
         keys |= {
             f"{meta.namespace}/{user.name}" for user in claim.status.reserved_for if user.resource == "pods"
         }

@@ -14,6 +14,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from allotment.allocator.errors import nameless
+from allotment.allocator.phrases import HAVE_TAINT, cut, on_one_line, values_wanted
 from allotment.allocator.semantic import OfDriver
 from allotment.api.quantity import Quantity
 
@@ -24,10 +25,8 @@ if TYPE_CHECKING:
     from allotment.allocator.selector import Criterion
 
 GENERIC = "cannot take the pod's claims"
-_LONGEST = 80  # characters of an expression
 _LONGEST_ERROR = 300  # characters of a mistake that makes claims impossible to judge
 _MOST_TAINTS = 3
-_TAINT = "have taint "
 _AT_LEAST = re.compile(r"quantity\(\s*[\"']([^\"']+)[\"']\s*\)")
 
 
@@ -163,8 +162,8 @@ def _tainted(problem: Problem, ask: Ask, among: int = -1) -> str:
     kept = suits.selectable & ~suits.allowed & among
     for position, device in enumerate(problem.devices):
         forbidden = suits.forbids(device) if kept >> position & 1 else None
-        if forbidden is not None and forbidden.startswith(_TAINT):
-            counts[forbidden.removeprefix(_TAINT)] += 1
+        if forbidden is not None and forbidden.startswith(HAVE_TAINT):
+            counts[forbidden.removeprefix(HAVE_TAINT)] += 1
     told = [f"{count} with taint {taint}" for taint, count in counts.most_common(_MOST_TAINTS)]
     others = counts.total() - sum(count for _, count in counts.most_common(_MOST_TAINTS))
     return ", ".join([*told, f"{others} with other taints"] if others else told)
@@ -201,9 +200,7 @@ def _selector_words(ask: Ask, device: PooledDevice, failed: Criterion) -> str:
     amounts = [offer.value for name, offer in device.spec.capacity.items() if _reads(failed, name)]
     if len(wanted) == 1 and len(amounts) == 1:
         return f"have only {amounts[0]} {ask.class_name}, need {wanted[0]}"
-    expression = " ".join(failed.expression.split())
-    if len(expression) > _LONGEST:
-        expression = expression[: _LONGEST - 3] + "..."
+    expression = cut(on_one_line(failed.expression))
     read = failed.read_by(device)
     return f"have no {ask.class_name} with `{expression}`" + (f" ({read})" if read else "")
 
@@ -259,7 +256,7 @@ def _shortage(problem: Problem, ask: Ask, position: int) -> str:
 def _together(problem: Problem) -> str:
     for constraints in problem.terms.constraints:
         for constraint in constraints:
-            kind = "different values" if constraint.distinct else "one value"
+            kind = values_wanted(distinct=constraint.distinct)
             return f"have no choice of devices with {kind} of {constraint.relation.attribute}"
     classes = list(
         dict.fromkeys(ask.class_name for request in problem.demand.requests for ask in request.asks)

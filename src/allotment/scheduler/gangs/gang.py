@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from allotment.api.batch import PodGroup, VolcanoPodGroup
+from allotment.api.text import plural
 from allotment.scheduler.framework import Status, StatusCode
 from allotment.scheduler.pod import VOLCANO
 from allotment.scheduler.resource_requests import Amounts, amounts
@@ -108,5 +109,5 @@ def incomplete(gang: Gang, missing: int) -> Status:
     """What a gang waits for that lacks so many members."""
     if missing <= 0:
         return Status(StatusCode.UNRESOLVABLE, GANG, "waits for more pods of a task of its gang")
-    more = "1 more pod" if missing == 1 else f"{missing} more pods"
+    more = plural(missing, "more pod")
     return Status(StatusCode.UNRESOLVABLE, GANG, f"waits for {more} of its gang, which needs {gang.minimum}")

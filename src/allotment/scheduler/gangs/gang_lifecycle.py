@@ -1,29 +1,28 @@
 """The way of gangs through the scheduler: gathered until there are enough, placed whole (``session_actions``), bound together (``Party``).
 
 A gang is one entry of the queue. What it lacks is worked out anew when something about its group changed since the last turn, since
-many changes come at once when a gang is made.
+many changes come at once when a gang is made. What is decided about a gang is returned, and the core sees to it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from allotment.scheduler.binding.binding_stage import BindingsUnderWay
 from allotment.scheduler.binding.pod_binding import Binding, Party
 from allotment.scheduler.diagnosis import NoNode
 from allotment.scheduler.framework import SUCCESS, Status
 from allotment.scheduler.gangs.gang import Gang, GangNeed, gang_of, incomplete, key_of
-from allotment.scheduler.gangs.group_status import GangHindrance
-from allotment.scheduler.outbox import MAX_MESSAGE
-from allotment.scheduler.plugins.default_preemption import NAME as PREEMPTION
+from allotment.scheduler.plugins.default_preemption import VICTIMS_AWAITED, DefaultPreemption
 
 if TYPE_CHECKING:
     from allotment.api.batch import PodGroup, VolcanoPodGroup
+    from allotment.scheduler.binding.binding_stage import BindingsUnderWay
+    from allotment.scheduler.clock import Clock
     from allotment.scheduler.cluster import Cluster
     from allotment.scheduler.gangs.group_status import GroupStatuses
     from allotment.scheduler.gangs.session_actions import Clearing, SessionActions
-    from allotment.scheduler.gate import Gate
     from allotment.scheduler.outbox import Outbox
     from allotment.scheduler.placement import Placement
     from allotment.scheduler.pod import PodInfo
@@ -31,57 +30,64 @@ if TYPE_CHECKING:
 
 GANG_PREFIX = "gang:"
 """Of the keys of gangs in the queue, to tell them from pods."""
-PATIENCE = 60.0
-"""Seconds after which victims that do not go are no longer waited for."""
 INCOMPLETE = "allotment.dev/GangIncomplete"
 """The condition of a bound pod whose gang could not be bound whole, and which no controller would make anew."""
 
 
-class Desk(Protocol):
-    """What is done alike for gangs and for pods on their own."""
+@dataclass(frozen=True, slots=True)
+class GatheredGang:
+    """A gang that waits: its entry in the queue, whether it may be tried, and the members that may not, for which no room is to be
+    kept."""
 
-    now: float
+    entry: QueueEntry
+    status: Status
+    shut_out: tuple[PodInfo, ...]
 
-    def waits(self, pod: PodInfo) -> bool:
-        """Whether a pod is ours to place, and neither placed nor on its way."""
 
-    def gate(self, entry: QueueEntry, status: Status) -> None:
-        """Lets an entry into the queue proper, or keeps it out."""
+@dataclass(frozen=True, slots=True)
+class GangPlaced:
+    """Members of a gang that have their nodes in memory, to be bound together."""
 
-    def nominate(self, pod: PodInfo, node: str) -> None:
-        """Keeps room on a node for a pod; ``""``: on none."""
+    placements: Sequence[Placement]
+    party: Party
 
-    def evict(self, victim: PodInfo, why: str, nominees: tuple[str, ...] = ()) -> None:
-        """Deletes a pod, to make room for others."""
 
-    def start(self, placed: Sequence[Placement], party: Party | None = None) -> None:
-        """Has placed pods bound."""
+@dataclass(frozen=True, slots=True)
+class GangRefused:
+    """A gang that has no place. With a ``clearing``, its victims are to be evicted, and room kept for the members where it says. Of
+    members that are ``renominated``, what was kept for them before is not any more."""
+
+    group: str
+    refusal: NoNode
+    renominated: Sequence[PodInfo] = ()
+    clearing: Clearing | None = None
 
 
 class Gangs:
-    """See the module. With ``on`` False there are none: the pods of a group go on their own."""
+    """See the module. ``waits``: whether a pod is ours to place, and neither placed nor on its way. With ``on`` False there are no
+    gangs: the pods of a group go on their own."""
 
     def __init__(
         self,
+        clock: Clock,
         cluster: Cluster,
         queue: SchedulingQueue,
-        gate: Gate,
         bindings: BindingsUnderWay,
         actions: SessionActions,
         statuses: GroupStatuses,
         outbox: Outbox,
-        desk: Desk,
+        waits: Callable[[PodInfo], bool],
         *,
         on: bool,
     ) -> None:
+        self._clock = clock
         self._cluster = cluster
         self._queue = queue
-        self._gate = gate
         self._bindings = bindings
         self._actions = actions
         self._statuses = statuses
         self._outbox = outbox
-        self._desk = desk
+        self._waits = waits
         self._on = on
         self._parties: dict[str, Party] = {}  # group → its members that are being bound
         # group → what makes room for it, and since when
@@ -121,7 +127,7 @@ class Gangs:
         if any(pod.node for pod in members):
             self._actions.queues.reset()
         self._statuses.stir()
-        self._gate.drop(GANG_PREFIX + key)
+        self._queue.remove(GANG_PREFIX + key)
         return members
 
     def bound(self, binding: Binding) -> None:
@@ -132,11 +138,9 @@ class Gangs:
             if not party.broken:
                 self._queue.forgive(GANG_PREFIX + group)
 
-    def lost(self, group: str, why: str) -> None:
-        """A member lost its place, or went. Those under way may not be enough without it."""
-        party = self._parties.get(group)
-        if party is not None:
-            self._bindings.reconsider(party, why)
+    def party(self, group: str) -> Party | None:
+        """The members of a group that are being bound together, if any are."""
+        return self._parties.get(group)
 
     def broken(self, party: Party, bound: Mapping[str, PodInfo]) -> None:
         """A gang cannot reach its minimum any more, and these members are bound."""
@@ -146,42 +150,40 @@ class Gangs:
             if pod is None or pod.uid != was.uid or pod.leaving:
                 continue
             if any(owner.controller for owner in pod.pod.metadata.owner_references):
-                self._desk.evict(pod, why)
+                self._outbox.evict(pod, why)
             else:  # nobody would make another one
                 self._outbox.say(pod, INCOMPLETE, "True", "GangBroken", why)
 
     # --- the queue ---
 
-    def gather(self) -> None:
-        """Looks at the groups of which something changed."""
+    def gather(self) -> Iterator[GatheredGang]:
+        """Looks at the groups of which something changed, one when the last is seen to."""
         if not self._stirred:
             return
         stirred, self._stirred = self._stirred, {}
         for group in stirred:
-            self._gather(group)
+            gathered = self._gather(group)
+            if gathered is not None:
+                yield gathered
             self._statuses.look(group)
 
-    def _gather(self, group: str) -> None:
+    def _gather(self, group: str) -> GatheredGang | None:
         """Queues what is left of a gang to place, once enough of it is here."""
         gang, key = self.get(group), GANG_PREFIX + group
-        waiting = [pod for pod in self._cluster.members.get(group, {}).values() if self._desk.waits(pod)]
+        waiting = [pod for pod in self._cluster.members.get(group, {}).values() if self._waits(pod)]
         if gang is None or not waiting:
-            self._gate.drop(key)
+            self._queue.remove(key)
             if group not in self._cluster.members:
                 self._queue.forgive(key)
-            return
-        statuses = [(pod, self._gate.admit(pod)) for pod in waiting]
+            return None
+        statuses = [(pod, self._queue.gate.admit(pod)) for pod in waiting]
         admitted = tuple(sorted((pod for pod, status in statuses if status.ok), key=lambda pod: pod.key))
         entry = self._enter(gang, key, waiting, admitted)
-        for pod, status in statuses:
-            if not status.ok:
-                self._desk.nominate(pod, "")
-        need = self._need(gang)
-        refused = next((status for _, status in statuses if not status.ok), None)
-        if need.met_by(admitted):
-            self._desk.gate(entry, SUCCESS)
-        else:
-            self._desk.gate(entry, refused or incomplete(gang, need.count - len(admitted)))
+        need, status = self._need(gang), SUCCESS
+        if not need.met_by(admitted):
+            refused = next((status for _, status in statuses if not status.ok), None)
+            status = refused or incomplete(gang, need.count - len(admitted))
+        return GatheredGang(entry, status, tuple(pod for pod, status in statuses if not status.ok))
 
     def _enter(
         self, gang: Gang, key: str, waiting: Sequence[PodInfo], admitted: tuple[PodInfo, ...]
@@ -191,8 +193,8 @@ class Gangs:
         entry = self._queue.get(key)
         if entry is None:
             priority = gang.priority if gang.priority is not None else max(pod.priority for pod in waiting)
-            entry = self._queue.add(key, priority, pods, self._desk.now, lane=gang.queue)
-            self._queue.rest(key, self._desk.now)
+            entry = self._queue.add(key, priority, pods, lane=gang.queue)
+            self._queue.rest(key)
             return entry
         asks_anew = [pod.key for pod in entry.pods] != [pod.key for pod in admitted]
         entry.pods = pods
@@ -208,44 +210,35 @@ class Gangs:
 
     # --- deciding ---
 
-    def decide(self, entry: QueueEntry) -> None:
+    def decide(self, entry: QueueEntry) -> GangPlaced | GangRefused:
         """Places a gang, or says why not."""
         group = entry.key.removeprefix(GANG_PREFIX)
         gang = self.get(group)
         assert gang is not None
         party = self._parties.get(group)
         need = self._need(gang)
-        placed = self._actions.allocate(gang, entry.pods, need, self._desk.now)
+        placed = self._actions.allocate(gang, entry.pods, need, self._clock.now)
         if isinstance(placed, NoNode):
-            self._refuse(entry, gang, need, placed)
-            return
-        self._gate.drop(entry.key)
+            return self._refused(entry, gang, need, placed)
+        self._queue.remove(entry.key)
         self._statuses.placed(group)
         if party is None or not party.members or party.broken:
             party = self._parties[group] = Party(gang)
-        self._desk.start(placed, party)
-        self.stir(group)
+        return GangPlaced(placed, party)
 
-    def _refuse(self, entry: QueueEntry, gang: Gang, need: GangNeed, refusal: NoNode) -> None:
-        now = self._desk.now
-        if not self._evicting(gang.key):
-            able = refusal.resolvable and need
-            clearing = self._actions.clear(gang, entry.pods, need, now) if able else None
-            if clearing is not None:
-                refusal = NoNode(f"{refusal.words}. {clearing.words}", refusal.plugins)
-                self._cleared[gang.key] = (clearing, now)
-                for victim in clearing.victims:
-                    why = f"preempted to make room for a gang of {len(clearing.places)} pods"
-                    self._desk.evict(victim, why, tuple(clearing.places))
-            elif able and (words := self._actions.protected(gang, entry.pods, need, now)):
-                plugins = refusal.plugins | {PREEMPTION}  # which hears of budgets
-                refusal = NoNode(f"{refusal.words}. {words}", plugins, resolvable=refusal.resolvable)
-            for pod in entry.pods:
-                self._desk.nominate(pod, clearing.places.get(pod.key, "") if clearing is not None else "")
-        self._queue.park(entry.key, entry.key, () if refusal.error else refusal.plugins, now)
-        self._statuses.refused(gang.key, GangHindrance(refusal.words[:MAX_MESSAGE], refusal.error))
-        for pod in entry.pods:
-            self._outbox.say_unschedulable(pod, refusal)
+    def _refused(self, entry: QueueEntry, gang: Gang, need: GangNeed, refusal: NoNode) -> GangRefused:
+        """Makes room for a gang that fits nowhere, if that can be."""
+        if self._evicting(gang.key):
+            return GangRefused(gang.key, refusal)
+        now, able = self._clock.now, refusal.resolvable and need
+        clearing = self._actions.clear(gang, entry.pods, need, now) if able else None
+        if clearing is not None:
+            refusal = NoNode(f"{refusal.words}. {clearing.words}", refusal.plugins)
+            self._cleared[gang.key] = (clearing, now)
+        elif able and (words := self._actions.protected(gang, entry.pods, need, now)):
+            plugins = refusal.plugins | {DefaultPreemption.name}  # which hears of budgets
+            refusal = NoNode(f"{refusal.words}. {words}", plugins, resolvable=refusal.resolvable)
+        return GangRefused(gang.key, refusal, entry.pods, clearing)
 
     def _evicting(self, group: str) -> bool:
         """Whether those that were evicted for a gang, or what they held, are not gone yet."""
@@ -255,7 +248,7 @@ class Gangs:
         pods, claims = self._cluster.pods, self._cluster.claims
         there = any(victim.key in pods and pods[victim.key].uid == victim.uid for victim in clearing.victims)
         held = any(claims.allocation(key) is not None for key in clearing.claims)
-        if (there or held) and self._desk.now - since < PATIENCE:
+        if (there or held) and self._clock.now - since < VICTIMS_AWAITED:
             return True
         del self._cleared[group]
         return False

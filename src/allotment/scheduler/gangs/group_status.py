@@ -20,7 +20,7 @@ from uuid import NAMESPACE_OID, uuid5
 
 from allotment.api.batch import PodGroup, VolcanoPodGroup
 from allotment.api.codec import to_builtins
-from allotment.scheduler.binding.binding_conditions import timestamp
+from allotment.api.timestamps import timestamp
 from allotment.scheduler.event import WriteFailure
 from allotment.scheduler.gangs.gang import gang_of
 from allotment.scheduler.gangs.tenant_queues import INQUEUE, queue_name
@@ -29,6 +29,7 @@ from allotment.scheduler.resource_requests import Amounts
 
 if TYPE_CHECKING:
     from allotment.scheduler.binding.claim_writer import Draft
+    from allotment.scheduler.clock import Clock
     from allotment.scheduler.cluster import Cluster
     from allotment.scheduler.event import Done, Failed
     from allotment.scheduler.gangs.tenant_queues import TenantQueues
@@ -37,7 +38,7 @@ INITIALLY_SCHEDULED = "PodGroupInitiallyScheduled"
 PENDING, RUNNING, COMPLETED, UNKNOWN = "Pending", "Running", "Completed", "Unknown"
 READY = "tasks in gang are ready to be scheduled"
 """What Volcano gives as the reason of its condition Scheduled."""
-REST = 1.0
+STATUS_REST = 1.0
 """Seconds after a write without an answer."""
 
 Json = dict[str, Any]
@@ -194,7 +195,10 @@ def _transition(group: VolcanoPodGroup) -> str:
 class GroupStatuses:
     """Keeps the statuses of groups true. ``look`` marks a group, ``update`` writes what the marked ones lack."""
 
-    def __init__(self, cluster: Cluster, send: Callable[[Draft], int], queues: TenantQueues) -> None:
+    def __init__(
+        self, clock: Clock, cluster: Cluster, send: Callable[[Draft], int], queues: TenantQueues
+    ) -> None:
+        self._clock = clock
         self._cluster = cluster
         self._send = send
         self._queues = queues
@@ -243,7 +247,7 @@ class GroupStatuses:
             self._said[key] = said
         return key is not None
 
-    def failed(self, event: Failed, now: float) -> bool:
+    def failed(self, event: Failed) -> bool:
         """A write failed; False if it was none of ours. After a conflict the change that was in the way is still to come, or
         has marked the group already."""
         key = self._writing.pop(event.id, None)
@@ -251,13 +255,14 @@ class GroupStatuses:
         group = self._cluster.groups.get(key) if key is not None else None
         if key is not None and group is not None:
             if event.why is WriteFailure.UNKNOWN:
-                self._rests[key] = now + REST
+                self._rests[key] = self._clock.now + STATUS_REST
             elif event.why is not WriteFailure.CONFLICT:
                 self._refused[key] = group.metadata.resource_version
         return key is not None
 
-    def update(self, now: float) -> None:
+    def update(self) -> None:
         """Writes what is new about marked groups."""
+        now = self._clock.now
         for key in [key for key, due in self._rests.items() if due <= now]:
             del self._rests[key]
             self.look(key)
@@ -271,9 +276,10 @@ class GroupStatuses:
                 self.gone(key)
             elif key not in busy and int(group.metadata.resource_version or 0) >= self._written.get(key, 0):
                 del self._marked[key]
-                self._update(key, group, admission, now)
+                self._update(key, group, admission)
 
-    def _update(self, key: str, group: PodGroup | VolcanoPodGroup, admission: _Admission, now: float) -> None:
+    def _update(self, key: str, group: PodGroup | VolcanoPodGroup, admission: _Admission) -> None:
+        now = self._clock.now
         found, verdict = tally(key, self._cluster), self._verdicts.get(key)
         if isinstance(group, VolcanoPodGroup):
             words = admission.ask(group)

@@ -20,6 +20,7 @@ from allotment.scheduler.resource_requests import Amounts, amounts
 
 if TYPE_CHECKING:
     from allotment.scheduler.binding.claim_writer import Draft
+    from allotment.scheduler.clock import Clock
     from allotment.scheduler.cluster import Cluster
     from allotment.scheduler.event import Done, Failed
     from allotment.scheduler.gangs.tenant_queues import TenantQueues
@@ -55,8 +56,15 @@ class QueueStatuses:
     ``on``: whether to; who does not place gangs leaves their queues alone."""
 
     def __init__(
-        self, cluster: Cluster, send: Callable[[Draft], int], queues: TenantQueues, *, on: bool = True
+        self,
+        clock: Clock,
+        cluster: Cluster,
+        send: Callable[[Draft], int],
+        queues: TenantQueues,
+        *,
+        on: bool = True,
     ) -> None:
+        self._clock = clock
         self._cluster = cluster
         self._send = send
         self._queues = queues
@@ -90,9 +98,9 @@ class QueueStatuses:
             self.stir()
         return bool(name)
 
-    def update(self, now: float) -> None:
+    def update(self) -> None:
         """Writes what is new, if it is time."""
-        queues = self._cluster.queues
+        now, queues = self._clock.now, self._cluster.queues
         if not self._stirred or now < self._due or not queues:
             return
         self._stirred, self._due = False, now + PERIOD

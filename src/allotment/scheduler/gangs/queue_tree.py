@@ -50,6 +50,10 @@ class QueueTree:
             found += [child for child in self.children(each) if child not in found]
         return found
 
+    def reached(self, name: str) -> bool:
+        """Whether a queue that has an object is below the top, by parents that all exist."""
+        return name in self._queues and not self._parent(self.path(name)[0])
+
     def fault(self, name: str) -> str:
         """Why groups cannot name a queue, as a sentence; empty if they can."""
         if self.children(name):

@@ -28,12 +28,13 @@ if TYPE_CHECKING:
     from allotment.api.resource import AllocationResult, ResourceClaim
     from allotment.scheduler.cluster import Cluster
     from allotment.scheduler.gangs.gang import Gang, GangNeed
+    from allotment.scheduler.gangs.statement import Veto
     from allotment.scheduler.node import NodeInfo
     from allotment.scheduler.pod import PodInfo
 
-STEPS = 100_000
-MOST_NODES = 256
-MOST_TRIALS = 64
+JOINT_STEPS = 100_000
+MOST_JOINT_NODES = 256
+MOST_ASSIGNMENTS = 64
 """Assignments tried for real, where nodes depend on each other."""
 MOST_PLACED = 20_000
 """Members placed on trial, all in all: about a second's work. A gang of many kinds of pods could take for ever."""
@@ -57,16 +58,23 @@ class Session:
         self._placer = placer
 
     def place(
-        self, gang: Gang, pods: Sequence[PodInfo], need: GangNeed, now: float, *, jointly: bool = True
+        self,
+        gang: Gang,
+        pods: Sequence[PodInfo],
+        need: GangNeed,
+        now: float,
+        *,
+        jointly: bool = True,
+        veto: Veto | None = None,
     ) -> list[Placement] | NoNode:
         """Places as many of the pods as is needed, and as many more as fit; or none, and says why. ``jointly``: with the joint
-        search, where one after another does not work."""
+        search, where one after another does not work. ``veto``: what must not be said against a placement."""
         if not need.met_by(pods):
             return NoNode(f"gang {gang.name}: {len(pods)} pods are not enough", frozenset((GANG,)))
         refusals: list[NoNode] = []
         budget, gave_up = MOST_PLACED, False
         for domain in self._domains(gang):
-            statement = Statement(self._placer)
+            statement = Statement(self._placer, veto)
             trial = _Trial(self._cluster, self._placer, statement, domain.names, now, budget)
             with statement:
                 refusal = trial.one_by_one(pods)
@@ -185,7 +193,7 @@ class _Trial:
         try:
             frontiers = [frontier(counts, partial(self._fits, node, classes)) for node in nodes]
             return self._first_that_works(
-                nodes, classes, Assignments(counts, frontiers, need.count, STEPS), need
+                nodes, classes, Assignments(counts, frontiers, need.count, JOINT_STEPS), need
             )
         except SearchCutOff:
             self.gave_up = True
@@ -196,7 +204,7 @@ class _Trial:
         self, nodes: list[str], classes: list[list[PodInfo]], ways: Assignments, need: GangNeed
     ) -> bool:
         enough = (way for way in ways if need.met_by(_chosen(classes, way)))
-        for way in islice(enough, MOST_TRIALS):
+        for way in islice(enough, MOST_ASSIGNMENTS):
             for order in (list(zip(nodes, way, strict=True)), list(zip(nodes, way, strict=True))[::-1]):
                 if self._realise(order, classes, need):
                     return True
@@ -224,8 +232,8 @@ class _Trial:
                 for score, name in self._fitting(attempt):
                     scores[name] = max(scores.get(name, 0), score)
         names = sorted(scores, key=lambda name: (-scores[name], name))
-        self.gave_up |= len(names) > MOST_NODES
-        return names[:MOST_NODES]
+        self.gave_up |= len(names) > MOST_JOINT_NODES
+        return names[:MOST_JOINT_NODES]
 
     def _fitting(self, attempt: Attempt) -> list[tuple[int, str]]:
         names = attempt.cycle.names

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from allotment.scheduler.absence import Absence, claims_of, freed_by, without
@@ -27,7 +28,15 @@ from allotment.scheduler.diagnosis import NoNode
 from allotment.scheduler.disruption_budgets import Budgets
 from allotment.scheduler.gangs.disruption_mode import each_alone, only_together
 from allotment.scheduler.gangs.gang import gang_of
-from allotment.scheduler.gangs.tenant_queues import QUEUE, TenantQueues, add, demand_of, guaranteed, queue_of
+from allotment.scheduler.gangs.tenant_queues import (
+    QUEUE,
+    TenantQueues,
+    add,
+    demand_of,
+    guaranteed,
+    open_ended,
+    queue_of,
+)
 from allotment.scheduler.node import PODS
 from allotment.scheduler.pod import VOLCANO
 
@@ -40,7 +49,7 @@ if TYPE_CHECKING:
     from allotment.scheduler.resource_requests import Amounts
 
 MOST_VICTIMS = 512
-MOST_TRIALS = 64
+MOST_PLACED_ANEW = 64
 """How often the gang is placed anew to see who can come back. Where that is not enough to be sure, nobody goes."""
 
 MayGo = Callable[["PodInfo"], bool]
@@ -116,10 +125,17 @@ class SessionActions:
         if words:
             closed = bool(self.queues.closed(gang.queue))
             return NoNode(f"gang {gang.name}: {words}", frozenset((QUEUE,)), resolvable=not closed)
-        placed = self._session.place(gang, some, need, now, jointly=jointly)
+        veto = partial(self._exceeds, gang) if any(open_ended(pod, self._cluster) for pod in some) else None
+        placed = self._session.place(gang, some, need, now, jointly=jointly, veto=veto)
         if isinstance(placed, NoNode) and len(some) < len(pods):  # others of its pods might do
             return replace(placed, plugins=placed.plugins | {QUEUE})
         return placed
+
+    def _exceeds(self, gang: Gang, placed: Placement) -> NoNode | None:
+        """Whether a queue has more than it may, now that it is known which devices a pod's claims got."""
+        demand = demand_of([placed.cycle.pod], self._cluster)
+        words = self.queues.exceeded(gang.queue, [name for name, amount in demand.items() if amount])
+        return NoNode(words, frozenset((QUEUE,))) if words else None
 
     def _within_quota(
         self, gang: Gang, pods: Sequence[PodInfo], need: GangNeed
@@ -225,9 +241,10 @@ class SessionActions:
         for unit in sorted(units, key=lambda unit: unit.rank, reverse=True):
             name = queue_of(unit.pods[0].pod, self._cluster)
             freed, left = demand_of(unit.pods, self._cluster), over[name]
-            least = guaranteed(self._cluster.queues.get(name))
             spared = any(
-                freed.get(r) and used[name].get(r, 0) - freed[r] < amount for r, amount in least.items()
+                freed.get(r) and self._under(each, used, r) - freed[r] < amount
+                for each in self._cluster.queue_tree.path(name)
+                for r, amount in guaranteed(self._cluster.queues.get(each)).items()
             )
             if not spared and any(left[r] >= amount > 0 for r, amount in freed.items() if r in left):
                 add(left, {r: amount for r, amount in freed.items() if r in left}, -1)
@@ -235,6 +252,10 @@ class SessionActions:
                 chosen.append(unit)
         kept = {unit.group for unit in units if unit not in chosen}
         return [unit for unit in chosen if not unit.core or unit.group not in kept]
+
+    def _under(self, name: str, used: dict[str, Amounts], resource: str) -> int:
+        """What a queue and those below it use."""
+        return sum(used.get(each, {}).get(resource, 0) for each in self._cluster.queue_tree.below(name))
 
     # --- who may go ---
 
@@ -302,15 +323,18 @@ class SessionActions:
                     return None
             units = self._fewest(case, absence, units)
             placed = self._placed(case)
-            assert placed is not None, "the gang fits without these"
+            if (
+                placed is None
+            ):  # of two claims on one device, the second has it once the first was away: that must be settled first
+                return None
             rest = self._bring_back(absence, units, lambda unit: not any(map(self._crowded, unit.pods)))
             for each in reversed(placed):
                 self._placer.unreserve(each.cycle, each.node)
-            if len(rest) > MOST_TRIALS:
+            if len(rest) > MOST_PLACED_ANEW:
                 return None
             if self._places(case, absence) is None:  # room is not all that matters: ports, neighbours
                 self._take(absence, units)
-                rest = units if len(units) <= MOST_TRIALS else []
+                rest = units if len(units) <= MOST_PLACED_ANEW else []
             going = self._bring_back(absence, rest, lambda unit: self._places(case, absence) is not None)
             places = self._places(case, absence)
         victims = tuple(pod for unit in going for pod in unit.pods)

@@ -18,9 +18,10 @@ What is used is kept up to date by the cluster's log of changed nodes, so a ques
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING
 
+from allotment.allocator.semantic_carrier import is_carrier
 from allotment.api.batch import Queue, VolcanoPodGroup
 from allotment.api.claim_marks import EXTENDED
 from allotment.api.core import Pod
@@ -118,9 +119,9 @@ def claimed(key: str, cluster: Cluster) -> Amounts:
         for other in request.first_available:
             if f"{request.name}/{other.name}" in given:
                 wish = other
-        count = wish.count or 1
-        if wish.allocation_mode == "All":
-            count = sum(each.partition("/")[0] == request.name for each in given)
+        got = sum(each.partition("/")[0] == request.name for each in given)
+        # a claim of v1alpha2 asks for one, and gets as many instances as its parameters say
+        count = got if wish.allocation_mode == "All" else max(wish.count or 1, got)
         count = min(count, _MOST_OF_ONE_REQUEST)
         add(asked, {DEVICE_CLASS + wish.device_class_name: count * _ONE})
         for name, amount in (wish.capacity.requests if wish.capacity is not None else {}).items():
@@ -129,6 +130,20 @@ def claimed(key: str, cluster: Cluster) -> Amounts:
 
 
 # --- queues ---
+
+
+def open_ended(pod: PodInfo, cluster: Cluster) -> bool:
+    """Whether a pod may take more of a queue than its claims tell before they are allocated: all devices of a node, an alternative
+    that is not the first, instances of v1alpha2."""
+    claims = cluster.claims.objects
+    return any(
+        is_carrier(claims[key])
+        or any(
+            each.first_available or (each.exactly is not None and each.exactly.allocation_mode == "All")
+            for each in claims[key].spec.devices.requests
+        )
+        for key in _claims(pod, cluster)
+    )
 
 
 def limits(queue: Queue | None) -> Amounts:
@@ -179,10 +194,12 @@ class TenantQueues:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._read = -1
+        self._claims_read = 0
         self._used: dict[str, Amounts] = {}
         # node → what each pod there counts for
         self._on: dict[str, list[tuple[str, Amounts, list[str]]]] = {}
         self._shared: dict[tuple[str, str], tuple[int, Amounts]] = {}  # (queue, claim) → by how many pods
+        self._where: dict[str, dict[str, None]] = {}  # claim → nodes on which it was counted
         self._supply: tuple[int, Amounts] = (-1, {})  # what there is of each resource, and as of when
 
     def reset(self) -> None:
@@ -192,21 +209,44 @@ class TenantQueues:
     @property
     def used(self) -> dict[str, Amounts]:
         """What the placed pods of each queue take. Not to be changed."""
-        log = self._cluster.log
+        log, claims = self._cluster.log, self._cluster.claims.log
         changed: Iterable[str] | None = log.since(self._read) if self._read >= 0 else None
-        if changed is None:
-            self._used, self._on, self._shared = {}, {}, {}
-            changed = self._cluster.nodes
-        self._read = log.end
-        for name in dict.fromkeys(changed):
+        other: Iterable[str] | None = claims.since(self._claims_read)
+        if changed is None or other is None:
+            self._used, self._on, self._shared, self._where = {}, {}, {}, {}
+            changed, other = self._cluster.nodes, ()
+        self._read, self._claims_read = log.end, claims.end
+        names = dict.fromkeys(changed)
+        for claim in dict.fromkeys(other):
+            names.update(dict.fromkeys(self._nodes_of(claim)))
+        for name in (
+            names
+        ):  # all first, since a claim that pods on several nodes share is looked at anew once nobody has it
+            self._uncount(name)
+        for name in names:
             self._count(name)
         return self._used
 
-    def _count(self, name: str) -> None:
+    def _nodes_of(self, claim: str) -> Iterator[str]:
+        """The nodes whose pods use a claim, as it was and as it is now."""
+        yield from self._where.get(claim, ())
+        cluster, shown = self._cluster, self._cluster.claims.objects.get(claim)
+        owners = shown.metadata.owner_references if shown is not None else ()
+        namespace = claim.partition("/")[0]
+        for key in (*cluster.users.get(claim, ()), *(f"{namespace}/{owner.name}" for owner in owners)):
+            if key in cluster.pods and cluster.pods[key].node:
+                yield cluster.pods[key].node
+
+    def _uncount(self, name: str) -> None:
         for queue, own, claims in self._on.pop(name, ()):
             add(self._used[queue], own, -1)
             for claim in claims:
                 self._release(queue, claim)
+                self._where.get(claim, {}).pop(name, None)
+                if not self._where.get(claim, True):
+                    del self._where[claim]
+
+    def _count(self, name: str) -> None:
         node = self._cluster.nodes.get(name)
         entries = []
         for pod in node.pods.values() if node is not None else ():
@@ -217,6 +257,7 @@ class TenantQueues:
                 add(self._used.setdefault(queue, {}), own)
                 for claim in claims:
                     self._hold(queue, claim)
+                    self._where.setdefault(claim, {})[name] = None
         if entries:
             self._on[name] = entries
 
@@ -270,17 +311,36 @@ class TenantQueues:
                     )
         return ""
 
+    def exceeded(self, name: str, resources: Collection[str]) -> str:
+        """What ``beyond`` says of pods that are placed already, and so are used: which limit is exceeded of these resources, or whether
+        the queue has what is kept for others, in words."""
+        for each in reversed(self._cluster.queue_tree.path(name)):
+            used = self._under(each, self.used)
+            for resource, limit in limits(self._cluster.queues.get(each)).items():
+                if resource in resources and used.get(resource, 0) > limit:
+                    return (
+                        f"queue {each} may use {told(limit, resource)} of {resource}, and would use "
+                        f"{told(used[resource], resource)} with what its claims got"
+                    )
+        mine, own = guaranteed(self._cluster.queues.get(name)), self.used.get(name, {})
+        for resource, total in self._totals(sorted(self._guaranteed() & set(resources))).items():
+            used_, others = own.get(resource, 0), self._of_others(name, resource)
+            if used_ > max(mine.get(resource, 0), total - others):
+                return (
+                    f"queue {name} would use {told(used_, resource)} of {resource} with what its claims got; of "
+                    f"{told(total, resource)} there are, other queues use or have guaranteed {told(others, resource)}"
+                )
+        return ""
+
+    def _guaranteed(self) -> set[str]:
+        """What is kept for some queue."""
+        queues = self._cluster.queues.values()
+        return {each for queue in queues for each in guaranteed(queue) if OF_CLASS not in each}
+
     def _beside_guarantees(self, name: str, more: Mapping[str, int]) -> str:
         """Whether a queue would take what is kept for others, in words."""
-        queues = self._cluster.queues
-        kept = {
-            resource
-            for queue in queues.values()
-            for resource in guaranteed(queue)
-            if OF_CLASS not in resource
-        }
-        mine, own = guaranteed(queues.get(name)), self.used.get(name, {})
-        for resource, total in self._totals(sorted(kept & more.keys())).items():
+        mine, own = guaranteed(self._cluster.queues.get(name)), self.used.get(name, {})
+        for resource, total in self._totals(sorted(self._guaranteed() & more.keys())).items():
             used, wanted = own.get(resource, 0), more[resource]
             if not wanted or used + wanted <= mine.get(resource, 0):
                 continue
@@ -295,7 +355,7 @@ class TenantQueues:
     def _of_others(self, name: str, resource: str) -> int:
         """What other queues use of a resource, or have guaranteed and do not use."""
         tree, found, parent = self._cluster.queue_tree, 0, ""
-        alone = [each for each in self.used if each not in self._cluster.queues and each != name]
+        alone = [each for each in self.used if not tree.reached(each) and each != name]
         for each in tree.path(name):
             found += sum(self._reserved(other, resource) for other in tree.children(parent) if other != each)
             parent = each
@@ -358,10 +418,11 @@ class TenantQueues:
         return max(parts, default=0.0)
 
     def stated(self, name: str) -> Amounts:
-        """What a queue itself says that it deserves; never less than is kept for it."""
+        """What a queue itself says that it deserves; never less than is kept for it. That something is kept says nothing of what it
+        deserves beside that."""
         queue = self._cluster.queues.get(name)
-        explicit, kept = deserved(queue), guaranteed(queue)
-        return explicit | {each: max(amount, explicit.get(each, 0)) for each, amount in kept.items()}
+        kept = guaranteed(queue)
+        return {each: max(amount, kept.get(each, 0)) for each, amount in deserved(queue).items()}
 
     def turn(self, name: str) -> tuple[float, ...]:
         """Of two queues, the one with the lower is served first: by the priority, then by the share; of queues that are part of
@@ -373,9 +434,10 @@ class TenantQueues:
         return tuple(found)
 
     def contended(self, wanted: Mapping[str, int]) -> set[str]:
-        """Of what is wanted, that which does not suffice for all who want it, or which some queue says that it deserves."""
+        """Of what is wanted, that which does not suffice for all who want it, or which some queue says that it deserves, or is kept
+        for one."""
         queues = self._cluster.queues
-        stated = {resource for name in queues for resource in self.stated(name)}
+        stated = {resource for name in queues for resource in self.stated(name)} | self._guaranteed()
         demand = self._demand()
         found = set()
         for resource, total in self._totals([each for each in wanted if OF_CLASS not in each]).items():
@@ -385,14 +447,21 @@ class TenantQueues:
         return found
 
     def due(self, wanted: Collection[str]) -> dict[str, Amounts]:
-        """What each queue may have of some resources while all want something."""
+        """What each queue may have of some resources while all want something. One whose place among the others is not known, since its
+        parents are gone or lead in a circle, keeps what it uses."""
         demand = self._demand()
         found: dict[str, Amounts] = {name: {} for name in demand}
         tops = [name for name in demand if name not in self._cluster.queues]
         tops += self._cluster.queue_tree.children("")
+        apart = {
+            name: used
+            for name, used in self.used.items()
+            if name in self._cluster.queues and not self._cluster.queue_tree.reached(name)
+        }
         for resource, total in self._totals([each for each in wanted if OF_CLASS not in each]).items():
-            self._part(resource, total, tops, demand, found)
-        return found
+            left = total - sum(used.get(resource, 0) for used in apart.values())
+            self._part(resource, max(0, left), tops, demand, found)
+        return found | {name: dict(used) for name, used in apart.items()}
 
     def _part(
         self,
@@ -407,13 +476,21 @@ class TenantQueues:
             name: self._most(name, resource, self._under(name, demand).get(resource, 0)) for name in names
         }
         explicit = {name: stated[resource] for name in names if resource in (stated := self.stated(name))}
-        left = total - sum(min(amount, most[name]) for name, amount in explicit.items())
+        kept = {name: self._kept(name, resource) for name in names}
+        explicit = {name: max(amount, kept[name]) for name, amount in explicit.items()}
+        left = total - sum(max(min(amount, most[name]), kept[name]) for name, amount in explicit.items())
         others = {name: amount for name, amount in most.items() if name not in explicit}
-        parts = parted(max(0, left), others, {each: self._weight(each) for each in others}) | explicit
+        weights = {each: self._weight(each) for each in others}
+        parts = parted(max(0, left), others, weights, kept) | explicit
         for name, amount in parts.items():
             found.setdefault(name, {})[resource] = amount
             if children := self._cluster.queue_tree.children(name):
                 self._part(resource, amount, children, demand, found)
+
+    def _kept(self, name: str, resource: str) -> int:
+        """What is kept of a resource for a queue and those below it."""
+        below = sum(self._kept(child, resource) for child in self._cluster.queue_tree.children(name))
+        return max(guaranteed(self._cluster.queues.get(name)).get(resource, 0), below)
 
     def _demand(self) -> dict[str, Amounts]:
         """What each queue uses and waits for."""
@@ -482,8 +559,23 @@ class Quota:
         return isinstance(old, Pod) and queue_of(old, cluster) == mine
 
 
-def parted(total: int, wanted: Mapping[str, int], weights: Mapping[str, int]) -> Amounts:
-    """A total parted by weight; nobody gets more than wanted, and what one does not want goes to the others."""
+def parted(
+    total: int, wanted: Mapping[str, int], weights: Mapping[str, int], least: Mapping[str, int] | None = None
+) -> Amounts:
+    """A total parted by weight; nobody gets more than wanted, and what one does not want goes to the others. Who has a ``least`` gets no
+    less than that, wanted or not."""
+    fixed: Amounts = {}
+    while True:
+        open_ = {name: amount for name, amount in wanted.items() if name not in fixed}
+        parts = _by_weight(max(0, total - sum(fixed.values())), open_, weights)
+        short = {name: amount for name, amount in (least or {}).items() if name in open_}
+        short = {name: amount for name, amount in short.items() if parts.get(name, 0) < amount}
+        if not short:
+            return parts | fixed
+        fixed |= short  # the less is left for the others, the shorter they come: none of these would get more
+
+
+def _by_weight(total: int, wanted: Mapping[str, int], weights: Mapping[str, int]) -> Amounts:
     parts: Amounts = {}
     open_ = {name for name, amount in wanted.items() if amount > 0}
     left = total

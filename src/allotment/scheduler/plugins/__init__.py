@@ -1,1 +1,1 @@
-"""One concern a file: what a pod needs of a node, or likes about it."""
+"""Scheduler plugins, one per file. Each covers one thing that a pod requires of a node or prefers."""

@@ -1,8 +1,8 @@
 """BalancedAllocation: prefers nodes whose resources the pod makes more evenly used, so that none runs out alone.
 
-Imbalance is the standard deviation of the used parts. Score: 75 where the pod changes nothing, towards 100 the more it evens
-out, towards 50 the more it tilts. Pods that ask for none of the resources are not scored: all of them would pile up on the
-one best node.
+Imbalance is the standard deviation of the used fractions. The score is 75 where the pod changes nothing. It approaches 100 the
+more the pod evens out the use, and 50 the more the pod tilts it. Pods that request none of the resources get no score: otherwise
+they would all pile up on the one best node.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class BalancedAllocation:
-    """See the module. The resources' weights do not matter, only which they are."""
+    """The scoring plugin. It reads which resources are configured and ignores their weights."""
 
     name = "BalancedAllocation"
     local = True
@@ -51,7 +51,7 @@ class BalancedAllocation:
         return load_of
 
     def helps(self, pod: PodInfo, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> bool:
-        """It turns nobody away."""
+        """The plugin rejects no pod, so no event helps."""
         return False
 
 

@@ -1,15 +1,18 @@
-"""DefaultPreemption: which pods of lower priority have to go so that a pod fits on a node.
+"""DefaultPreemption: which pods of lower priority must be evicted so that a pod fits on a node.
 
-A node is worth a look if what it lacks is a matter of use. There, all pods of lower priority are taken away in thought; if the
-pod fits then, they are brought back one by one, the most important first, and each that can stay, stays. What is left over is
-evicted: nobody whose going frees nothing that is needed, since such a pod could be brought back. Pods of a group whose
-``disruptionMode`` is ``all`` go and stay together, wherever they are. A claim that several pods share is free only when all of
-them go. Pods whose disruption budget is used up stay; where that is all that is in the way, the
-pod is told so.
+The plugin considers a node only if the pod fails there because of what other pods use. It removes all pods of lower priority from
+a trial state. If the pod then fits, the plugin puts the removed pods back one by one, the most important first, and each pod that
+still fits stays. The rest are the victims. So the plugin never evicts a pod whose removal frees nothing useful: that pod would
+have been put back.
 
-Of several nodes the one is taken whose most important victim is least important; then the smallest sum of priorities, then the
-fewest victims. The pod is nominated for the node, and nobody is evicted for it again while victims and their claims are still
-on their way out. After a restart that is told by pods which are leaving the node.
+Pods of a group whose ``disruptionMode`` is ``all`` are evicted or kept together, on whatever nodes they run. A claim that several
+pods share becomes free only when all of them leave. Pods whose disruption budget is used up stay. If budgets alone are in the
+way, the pod's condition says so.
+
+Among several nodes, the plugin picks the one whose most important victim is least important, then the one with the smallest sum
+of priorities, then the one with the fewest victims. It nominates the pod for that node and evicts nothing more for it while the
+victims or their claims are still there. After a restart, pods that are terminating on the node show that an eviction is under
+way.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from allotment.api.batch import PodDisruptionBudget
+from allotment.api.text import plural
 from allotment.scheduler.absence import Absence, claims_of, freed_by, without
 from allotment.scheduler.disruption_budgets import Budgets
 from allotment.scheduler.framework import ObjectAction, Protected, Room, Status, StatusCode, Wake
@@ -32,15 +36,15 @@ if TYPE_CHECKING:
     from allotment.scheduler.pod import PodInfo
 
 NAME = "DefaultPreemption"
-MOST_NODES = 50
+MOST_CANDIDATES = 50
 MOST_AWAITED = 10_000
-PATIENCE = 60.0
-"""Seconds after which victims that do not go are no longer waited for."""
+VICTIMS_AWAITED = 60.0
+"""Seconds after which the plugin stops waiting for victims that do not leave."""
 
 
 @dataclass(frozen=True, slots=True)
 class Awaited:
-    """What has to go before a pod that evicted others is tried again."""
+    """What must be gone before a pod that evicted others is tried again."""
 
     room: Room
     claims: tuple[str, ...]
@@ -48,7 +52,7 @@ class Awaited:
 
 
 class DefaultPreemption:
-    """See the module."""
+    """The PostFilter plugin that chooses victims on a node, and waits for them to leave."""
 
     name = NAME
     wakes: Sequence[Wake] = (
@@ -59,7 +63,7 @@ class DefaultPreemption:
         self._awaited: dict[str, Awaited] = {}
 
     def helps(self, pod: PodInfo, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> bool:
-        """A budget that allows more than before, or is gone, protects fewer."""
+        """A disruption budget that allows more than before, or was deleted, protects fewer pods."""
         if not isinstance(old, PodDisruptionBudget) or not isinstance(new, PodDisruptionBudget):
             return True
         return new.status.disruptions_allowed > old.status.disruptions_allowed or new.spec != old.spec
@@ -67,7 +71,7 @@ class DefaultPreemption:
     def post_filter(self, cycle: Cycle, rejections: Mapping[str, Status]) -> Room | Protected | None:
         pod, cluster = cycle.pod, cycle.cluster
         if pod.pod.spec.preemption_policy == "Never" or min(cluster.priorities) >= pod.priority:
-            return None  # which is most often so, and costs as little to see with many pods as with few
+            return None  # the usual case, and a check that costs the same however many pods there are
         awaited = self._awaited_room(cycle)
         if awaited is not None:
             return awaited
@@ -83,7 +87,7 @@ class DefaultPreemption:
             return self._protected(cycle, candidates)
         (*_, name), victims = best
         claims = [key for victim in victims for key in freed_by(cluster, victim, [v.key for v in victims])]
-        count = "1 pod" if len(victims) == 1 else f"{len(victims)} pods"
+        count = plural(len(victims), "pod")
         room = Room(name, tuple(victims), f"Evicting {count} of lower priority from a node to make room")
         self._awaited[pod.key] = Awaited(room, tuple(dict.fromkeys(claims)), cycle.now)
         while len(self._awaited) > MOST_AWAITED:
@@ -91,7 +95,8 @@ class DefaultPreemption:
         return room
 
     def _awaited_room(self, cycle: Cycle) -> Room | None:
-        """The room that was made for the pod, with nobody to evict, if those that were, or their claims, are not gone yet."""
+        """The room that an earlier eviction is making for the pod, without new victims. None once the victims and their claims
+        are gone, or after ``VICTIMS_AWAITED`` seconds."""
         pod, cluster = cycle.pod, cycle.cluster
         awaited = self._awaited.get(pod.key)
         if awaited is None:
@@ -107,15 +112,15 @@ class DefaultPreemption:
             each is not None and each.uid == victim.uid
             for each, victim in zip(there, room.victims, strict=True)
         ) or any(cluster.claims.allocation(claim) is not None for claim in awaited.claims)
-        kept = cluster.nominated.get(pod.key) == room.node  # or they could not be evicted
-        if pending and kept and cycle.now - awaited.since < PATIENCE:
+        kept = cluster.nominated.get(pod.key) == room.node  # otherwise the eviction failed
+        if pending and kept and cycle.now - awaited.since < VICTIMS_AWAITED:
             return Room(room.node, (), room.words)
         del self._awaited[pod.key]
         return None
 
     def _candidates(self, cycle: Cycle, rejections: Mapping[str, Status]) -> list[NodeInfo]:
-        """Nodes that reject the pod for what others use, and that have anybody of lower priority; those with the least
-        important pods first."""
+        """Nodes that reject the pod because of what others use and that run pods of lower priority. Nodes with the least
+        important pods come first."""
         found: list[tuple[int, int, str]] = []
         for name, status in rejections.items():
             node = cycle.cluster.nodes.get(name)
@@ -124,10 +129,10 @@ class DefaultPreemption:
             lower = [other.priority for other in node.pods.values() if _may_go(other, cycle.pod)]
             if lower:
                 found.append((min(lower), len(lower), name))
-        return [cycle.cluster.nodes[name] for *_, name in sorted(found)[:MOST_NODES]]
+        return [cycle.cluster.nodes[name] for *_, name in sorted(found)[:MOST_CANDIDATES]]
 
     def _victims(self, cycle: Cycle, node: NodeInfo) -> list[PodInfo]:
-        """The pods that have to go for the pod to fit on a node; none if that does not help."""
+        """The pods that must leave the node so that the pod fits; empty if evicting pods does not help."""
         cluster = cycle.cluster
         lower, _ = _sorted_out(cycle, node)
         if not lower:
@@ -135,12 +140,12 @@ class DefaultPreemption:
         with without(cluster, _pods(lower)) as absence:
             if not isinstance(_judge(cycle, node), int):
                 return []
-            # the most important first; of equals those first whose going frees least
+            # the most important first; among equals, those whose removal frees least
             order = sorted(lower, key=lambda unit: _importance(cluster, unit))
             return _pods(unit for unit in order if not self._can_stay(cycle, node, absence, unit))
 
     def _protected(self, cycle: Cycle, candidates: Sequence[NodeInfo]) -> Protected | None:
-        """On how many nodes nothing but disruption budgets keeps the pod from making room."""
+        """On how many nodes disruption budgets alone prevent preemption."""
         nodes = pods = 0
         for node in candidates if cycle.cluster.budgets else ():
             going, kept = _sorted_out(cycle, node)
@@ -167,7 +172,7 @@ class DefaultPreemption:
 
 
 Unit = tuple["PodInfo", ...]
-"""Pods that stay or go together."""
+"""Pods that are evicted or kept together."""
 
 
 def _pods(units: Iterable[Unit]) -> list[PodInfo]:
@@ -180,7 +185,8 @@ def _importance(cluster: Cluster, unit: Unit) -> tuple[int, int, str]:
 
 
 def _sorted_out(cycle: Cycle, node: NodeInfo) -> tuple[list[Unit], list[Unit]]:
-    """The pods of lower priority on a node that may go, with those that go along; and those whose disruption budgets keep them."""
+    """The pods of lower priority on a node that may be evicted, each with its companions; and those that disruption budgets
+    protect."""
     budgets = Budgets(cycle.cluster)
     lower = _units(cycle, node)
     lower.sort(key=lambda unit: (max(other.priority for other in unit), unit[0].key))

@@ -1,4 +1,4 @@
-"""In the place of DynamicResources while the feature gate DynamicResourceAllocation is off: pods that use claims wait.
+"""Replaces DynamicResources while the feature gate DynamicResourceAllocation is off: pods that use claims wait.
 
 A scheduler without the plugin would bind them to any node, where their containers could never start.
 """
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class DevicesOff:
-    """See the module. Nothing that happens in the cluster helps."""
+    """The plugin that rejects every pod with claims. No event in the cluster can help such a pod."""
 
     name = "DevicesOff"
     wakes: Sequence[Wake] = ()

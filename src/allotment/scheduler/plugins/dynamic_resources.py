@@ -1,14 +1,15 @@
-"""Devices for pods: which claims a pod needs, on which nodes they can be had, and what has to be written for them.
+"""Devices for pods: which claims a pod needs, which nodes can satisfy them, and what to write for them.
 
 In a cycle:
 
-* PreEnqueue and PreFilter find the pod's claims (``claim_references``) and split them: those that are *given*, allocated or
-  about to be for this pod or its gang, restrict nodes; those that are *pending* are to be allocated together.
-* Filter asks whether a node can give the pending ones (``allocation_plan``), and has enough of its own resources for devices that
-  are part of those (``node_allocatable``). The answer follows from what the claims ask for and from the node's state, so it
-  is asked once for all pods of a shape.
-* Reserve writes the chosen devices down for this very pod, as a flight of each claim (``claims``). PreBind says what to write.
-* PostFilter gives back claims of the pod that nobody uses and that keep it from nodes where it would fit.
+* PreEnqueue and PreFilter find the pod's claims (``claim_references``) and split them.
+  *Given* claims are allocated already, or about to be for this pod or its gang; they restrict the nodes. *Pending* claims
+  must be allocated together.
+* Filter asks whether a node can satisfy the pending claims (``allocation_plan``), and whether it has enough of its own resources
+  for devices that are part of them (``node_allocatable``). The answer depends only on what the claims request and on the node's
+  state, so the plugin asks once for all pods of a shape.
+* Reserve records the chosen devices for this pod, as a flight of each claim (``claims``). PreBind lists the writes.
+* PostFilter releases claims of the pod that nobody uses and that keep it off nodes where it would fit.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from allotment.scheduler.binding.binding_conditions import Readiness, awaited, r
 from allotment.scheduler.binding.step import AwaitConditions, MakeClaim, PatchStatus, WriteClaim
 from allotment.scheduler.devices import extended_resources
 from allotment.scheduler.devices import wake_ups as device_wakes
-from allotment.scheduler.devices.allocation_plan import AllocationPlan, Carried, Grant
+from allotment.scheduler.devices.allocation_plan import AllocationPlan, Carried, DeviceGrant
 from allotment.scheduler.devices.claim_references import (
     Reference,
     UnusableClaim,
@@ -52,6 +53,7 @@ from allotment.scheduler.devices.pod_wants import (
     only_user,
     reaches,
     reserved,
+    unmade,
     unresolvable,
 )
 from allotment.scheduler.devices.semantic_claim import IMMEDIATE, carried, is_carrier
@@ -82,11 +84,11 @@ BINDING_SECONDS = 600.0
 
 _MOST_WISHES, _FEWEST_WISHES = 256, 16
 _ANSWERS = 2_000_000
-"""What is remembered about nodes for all wishes together, roughly."""
+"""The approximate number of answers about nodes that the plugin keeps for all wishes together."""
 _EVERY = frozenset(ObjectAction)
 _LATER = frozenset(
     (ObjectAction.UPDATE, ObjectAction.DELETE)
-)  # a pod that comes is let in, or not, as it comes
+)  # a new pod passes its gate, or not, when it arrives
 _KINDS: tuple[type[ApiStruct], ...] = (
     ResourceClaim,
     ResourceSlice,
@@ -111,7 +113,7 @@ def _nothing(node: NodeInfo) -> Hashable:
 
 
 class DynamicResources:
-    """See the module."""
+    """The plugin that allocates devices to a pod's claims, in every phase from PreEnqueue to PreBind."""
 
     name = NAME
     local = True
@@ -129,16 +131,16 @@ class DynamicResources:
         self._binding_seconds = binding_seconds
         self._budget = budget
         self._wishes: dict[tuple[bytes, ...], Wish] = {}
-        self._short = False  # a node ever had too little of its own resources, so that pods that go may help
+        self._short = False  # a node once had too little of its own resources, so a pod that leaves may help
 
     # --- PreEnqueue, PreFilter ---
 
     def pre_enqueue(self, pod: PodInfo, cluster: Cluster) -> Status:
-        """All claims exist and are the pod's to use."""
+        """Checks that all claims exist and that the pod may use them."""
         try:
             check(pod, cluster)
         except UnusableClaim as exc:
-            return unresolvable(str(exc))
+            return unmade(str(exc))
         return SUCCESS
 
     def pre_filter(self, cycle: Cycle) -> Status:
@@ -185,7 +187,7 @@ class DynamicResources:
     def _restrict(
         self, cycle: Cycle, wants: Wants, reference: Reference, allocation: AllocationResult
     ) -> None:
-        """A given claim leaves only nodes on which it can be used."""
+        """Restricts the cycle to the nodes on which a given claim can be used."""
         in_flight = reference.claim.status.allocation is None
         wants.given += (Given(reference, allocation, in_flight, in_use_by_others(reference, cycle)),)
         where = allocation.node_selector
@@ -210,7 +212,7 @@ class DynamicResources:
         wants.stale = key
 
     def _fault(self, cycle: Cycle, wants: Wants) -> str:
-        """What is wrong with the pending claims, wherever they are asked for."""
+        """What is wrong with the pending claims on every node alike."""
         if wants.pending:
             wish = self._plan(cycle, wants, _NO_RESOURCES).wish
             if wish is not None and wish.fault:
@@ -242,7 +244,7 @@ class DynamicResources:
         )
 
     def told(self, cycle: Cycle, words: str) -> str:
-        """Words about claims that pods of the same shape share, with the names that this pod has for its claims."""
+        """Replaces the claim numbers in words that all pods of a shape share by this pod's own claim names."""
         wants: Wants = cycle.state[NAME]
 
         def named(numbered: re.Match[str]) -> str:
@@ -256,7 +258,7 @@ class DynamicResources:
     # --- plans ---
 
     def _plan_for(self, cycle: Cycle, wants: Wants, node: NodeInfo) -> AllocationPlan:
-        """How the pending claims are to be allocated on a node."""
+        """The plan that allocates the pending claims on a node."""
         if not wants.extended:
             return self._plan(cycle, wants, _NO_RESOURCES)
         claimed = frozenset([name for name in wants.extended if not node.offered.get(name)])
@@ -288,7 +290,7 @@ class DynamicResources:
             most = max(_FEWEST_WISHES, min(_MOST_WISHES, _ANSWERS // (1 + len(cluster.nodes))))
             while len(self._wishes) >= most:
                 del self._wishes[next(iter(self._wishes))]
-        self._wishes[key] = wish  # last in, so the first is the one that was not wanted for longest
+        self._wishes[key] = wish  # last in, so the first is the least recently used
         return wish
 
     # --- Filter, Score ---
@@ -325,7 +327,7 @@ class DynamicResources:
         return self._plan_for(cycle, wants, node).score(cycle.cluster, node.node, wants.sizes)
 
     def sees(self, cycle: Cycle) -> Sight | None:
-        """Of nodes for claims that are all still to be allocated, what their wish sees."""
+        """What the wish reads of the node, if all claims are still pending."""
         wants: Wants = cycle.state[NAME]
         if wants.given or wants.carried or wants.extended:
             return None
@@ -343,8 +345,8 @@ class DynamicResources:
     # --- PostFilter ---
 
     def post_filter(self, cycle: Cycle, rejections: Mapping[str, Status]) -> Release | None:
-        """Gives back given claims that only this pod uses, if that may lead to a node: those that bind it to nodes where it
-        does not fit, or whose devices did not become ready; and a claim that an earlier attempt left behind."""
+        """Releases given claims that only this pod uses, if that may open a node: claims that tie the pod to nodes where it does
+        not fit, claims whose devices did not become ready, and a claim that an earlier attempt left behind."""
         wants: Wants = cycle.state[NAME]
         if wants.stale:
             return Release((wants.stale,), "A claim that an earlier attempt made for the pod is deleted")
@@ -358,7 +360,7 @@ class DynamicResources:
         )
 
     def _would_fit(self, cycle: Cycle, mine: Sequence[Given], rejections: Mapping[str, Status]) -> bool:
-        """Whether some node that no other plugin rejected could serve the claims anew."""
+        """Whether a node that no other plugin rejected could satisfy the claims if they were allocated afresh."""
         wants: Wants = cycle.state[NAME]
         kept = [given for given in wants.given if given not in mine]
         again = Wants(wants.extended, wants.sizes)
@@ -422,7 +424,7 @@ class DynamicResources:
         for given in wants.given:
             alone = (
                 given.reference.consumer.uid == uid
-            )  # then also if it is reserved, by whomever: see claim_writer
+            )  # holds also if the claim is reserved already, by any scheduler: see claim_writer
             if alone or given.in_flight or not reserved(given.reference):
                 cluster.claims.depart(given.reference.key, uid, given.reference.consumer, None)
                 wants.joined += (given,)
@@ -432,22 +434,22 @@ class DynamicResources:
         wants: Wants = cycle.state.get(NAME, NOTHING)
         if wants is NOTHING:
             return
-        held: list[Grant | Given] = [*wants.grants, *wants.joined]
+        held: list[DeviceGrant | Given] = [*wants.grants, *wants.joined]
         for each in reversed(held):
             cycle.cluster.claims.cancel(each.reference.key, cycle.pod.uid)
         wants.grants, wants.joined, wants.costs = (), (), NodeCosts()
         cycle.state.pop(EXTRA, None)
 
-    # --- gangs: devices of several pods chosen together ---
+    # --- gangs: choosing devices for several pods together ---
 
     def pending(self, cycle: Cycle, node: NodeInfo) -> dict[str, ResourceClaim]:
-        """The claims of v1 that the pod has to be given devices for on a node, by key; after PreFilter."""
+        """The v1 claims that still need devices on a node, by key. PreFilter must have run."""
         wants: Wants = cycle.state[NAME]
         references = () if wants is NOTHING else self._plan_for(cycle, wants, node).references
         return {reference.key: reference.claim for reference in references}
 
     def prescribe(self, cycle: Cycle, node: NodeInfo, chosen: Mapping[str, AllocationResult] | None) -> None:
-        """Has Reserve take these allocations on a node instead of choosing devices itself; None: no longer."""
+        """Makes Reserve use these allocations on a node instead of choosing devices itself. None ends that."""
         wants: Wants = cycle.state[NAME]
         if wants is not NOTHING:
             self._plan_for(cycle, wants, node).prescribed = chosen
@@ -469,7 +471,7 @@ class DynamicResources:
             patch |= wants.costs.status()
         if patch:
             steps.append(PatchStatus({"status": patch}))
-        held: list[Grant | Given] = [*wants.grants, *wants.given]
+        held: list[DeviceGrant | Given] = [*wants.grants, *wants.given]
         waits = [each.reference.key for each in held if awaited(each.allocation)]
         if waits:
             steps.append(AwaitConditions(tuple(waits), self._binding_seconds))
@@ -493,7 +495,7 @@ class DynamicResources:
 
 
 def _join(given: Given) -> WriteClaim:
-    """Makes the pod a user of a claim that has its devices."""
+    """Makes the pod a user of a claim that is allocated already."""
     reference = given.reference
     found = carried(reference.claim) if is_carrier(reference.claim) else None
     return WriteClaim(

@@ -1,11 +1,12 @@
-"""InterPodAffinity: which pods a pod must be near, and which it must not; near means an equal value of a node label.
+"""InterPodAffinity: which pods a pod must be near, and which it must avoid. Near means that a node label has an equal value.
 
-* *Affinity*: there is a pod that every required term means, and the node is in its domain for every term's label. A pod that all
-  its own terms mean may be the first: as long as no other such pod is anywhere, any node with the labels will do.
-* *Anti-affinity*: no pod that one of the terms means is in the node's domain for that term's label; and the same the other way
-  round, for the terms of pods that are there already.
-* *Preferences*, of the pod and of those that are there, add up to a score by domain; who must be near somebody likes them with
-  weight 1. Scores are stretched over the range, the worst node of a cycle having 0 and the best 100.
+* *Affinity*: some pod matches every required term, and the node shares that pod's domain for every term's label. A pod that
+  matches all its own terms may be the first: while no other such pod exists, any node with the labels will do.
+* *Anti-affinity*: no pod that matches a term is in the node's domain for that term's label. The terms of pods that are already
+  there apply to the new pod in the same way.
+* *Preferences* of the pod, and of the pods already there, add up to a score per domain. A required affinity of a pod that is
+  already there counts as a preference with weight 1. Scores are stretched so that the worst node of a cycle has 0 and the best
+  100.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 _NAME = "InterPodAffinity"
 _SCORE = f"{_NAME}/score"
-"""Where a cycle's state has what Score reads: label → value → score."""
+"""The key in the cycle's state under which Score finds its data: label → value → score."""
 _NOT_NEAR = Status(StatusCode.UNRESOLVABLE, _NAME, "are not near the pods that the pod must be near")
 _UNWANTED = Status(StatusCode.UNSCHEDULABLE, _NAME, "are near pods that the pod must be apart from")
 _REPELLED = Status(StatusCode.UNSCHEDULABLE, _NAME, "are near pods that must be apart from the pod")
@@ -52,7 +53,7 @@ class _Ready:
 
 
 class InterPodAffinity:
-    """See the module."""
+    """The plugin that filters and scores nodes by the pods that run near them. It is not local."""
 
     name = _NAME
     local = False
@@ -102,13 +103,13 @@ class InterPodAffinity:
     # --- Score ---
 
     def pre_score(self, cycle: Cycle, nodes: Sequence[NodeInfo]) -> Status:
-        """The same whatever the nodes; worked out once a cycle."""
+        """Computes the scores of all domains once per cycle; they do not depend on the nodes passed in."""
         if _SCORE not in cycle.state:
             cycle.state[_SCORE] = _scores(cycle)
         return SUCCESS if cycle.state[_SCORE] else SKIP
 
     def score(self, cycle: Cycle, node: NodeInfo) -> int:
-        """The sum of the node's domains, which may be negative; ``normalize`` brings it into the range."""
+        """The sum over the node's domains. It may be negative; ``normalize`` brings it into the range."""
         labels = node.labels
         scores: Mapping[str, Mapping[str, int]] = cycle.state[_SCORE]
         return sum(values.get(labels.get(key, ""), 0) for key, values in scores.items() if key in labels)
@@ -121,8 +122,8 @@ class InterPodAffinity:
     # --- what helps ---
 
     def helps(self, pod: PodInfo, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> bool:
-        """A pod that comes near, or one that goes or changes that kept this one away; a node in other domains; a namespace
-        that terms may mean now; or the pod itself with other labels."""
+        """A pod that arrives nearby can help, and so can a pod that kept this one away and leaves or changes. A node in other
+        domains, a namespace that a term may match now, and new labels of the pod itself can help too."""
         if isinstance(new, Namespace):
             return any(term.namespace_labels is not None for term in _required(wishes_of(pod.pod)))
         if isinstance(new, Node):
@@ -149,7 +150,7 @@ class InterPodAffinity:
 
 
 def _near(cycle: Cycle, wishes: Wishes) -> Places:
-    """Where pods are that every term means."""
+    """The domains that contain a pod that matches every term."""
     if not wishes.near:
         return ()
     nodes = _tally(cycle, wishes.near)
@@ -201,8 +202,8 @@ def _required(wishes: Wishes) -> tuple[Term, ...]:
 
 
 def _moves(old: ApiStruct | None, new: Node, wishes: Wishes) -> bool:
-    """Whether a node comes, or comes into other domains. A pod without terms was repelled by others' terms, whose labels may
-    be any."""
+    """Whether a node is new, or moved to other domains. A pod without terms was rejected by other pods' terms, which may use
+    any label."""
     if not isinstance(old, Node) or not _required(wishes):
         return True
     before, now = old.metadata.labels, new.metadata.labels
@@ -214,7 +215,7 @@ def _on_node(obj: ApiStruct | None) -> Pod | None:
 
 
 def _arrives(pod: PodInfo, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> bool:
-    """Whether there is one more pod now that this one must be near."""
+    """Whether there is now one more pod that this one must be near."""
     terms = wishes_of(pod.pod).near
     after = _on_node(new)
     if not terms or after is None or not _all_mean(terms, after, cluster):
@@ -224,7 +225,7 @@ def _arrives(pod: PodInfo, old: ApiStruct | None, new: ApiStruct | None, cluster
 
 
 def _makes_way(pod: PodInfo, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> bool:
-    """Whether a pod that this one must be apart from is gone, or not such a pod any more; or one that had to be apart."""
+    """Whether a pod that this one must avoid is gone or no longer matches, or one that must avoid this pod is gone."""
     before = _on_node(old)
     if before is None:
         return False

@@ -1,8 +1,9 @@
-"""LeastAllocated: prefers nodes that have the most left, which spreads pods.
+"""LeastAllocated: prefers nodes that have the most resources left, which spreads pods.
 
-Score: the part of each resource that is left with the pod on the node, averaged by weight. A resource that the node does not
-offer does not count, nor does an extended one that the pod does not ask for. A pod that asks for none of them is placed by the
-number of pods instead, so that such pods do not all end up on one node. (Kubernetes pretends that they ask for a little.)
+The score is the fraction of each resource that stays free with the pod on the node, averaged by weight. A resource that the node
+does not offer does not count, nor does an extended resource that the pod does not request. For a pod that requests none of the
+resources, the plugin scores the number of pods instead, so that such pods do not all end up on one node. (Kubernetes assumes a
+small request for them.)
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from allotment.scheduler.resource_requests import Amounts
 
 CPU_AND_MEMORY: Mapping[str, int] = {"cpu": 1, "memory": 1}
-"""What scores look at unless told otherwise, and its weights."""
+"""The resources that scores read by default, and their weights."""
 
 
 Counted = tuple[tuple[str, int, int], ...]
@@ -31,7 +32,7 @@ _BY_NUMBER: Counted = ((PODS, 1, 10**9),)
 
 
 def counted(resources: Mapping[str, int], requests: Amounts) -> Counted:
-    """Which of the resources count; empty, if the pod asks for none of them."""
+    """Which of the resources count; empty if the pod requests none of them."""
     if not any(weight and requests.get(name) for name, weight in resources.items()):
         return ()
     return tuple(
@@ -47,7 +48,7 @@ def counted_or_number(resources: Mapping[str, int], requests: Amounts) -> Counte
 
 
 class LeastAllocated:
-    """See the module."""
+    """The scoring plugin. ``MostAllocated`` is its opposite."""
 
     name = "LeastAllocated"
     local = True
@@ -75,5 +76,5 @@ class LeastAllocated:
         return load_of
 
     def helps(self, pod: PodInfo, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> bool:
-        """It turns nobody away."""
+        """The plugin rejects no pod, so no event helps."""
         return False

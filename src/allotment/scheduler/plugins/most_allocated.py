@@ -1,7 +1,7 @@
-"""MostAllocated: prefers nodes that are fullest, which keeps others empty for large pods.
+"""MostAllocated: prefers the fullest nodes, which keeps others empty for large pods.
 
-Score: the part of each resource that is taken with the pod on the node, averaged by weight; which resources count is as in
-LeastAllocated, of which it is the opposite.
+The score is the fraction of each resource that is in use with the pod on the node, averaged by weight. The same resources count
+as in LeastAllocated, whose opposite this plugin is.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class MostAllocated(LeastAllocated):
-    """See the module."""
+    """The scoring plugin that packs pods onto full nodes."""
 
     name = "MostAllocated"
 

@@ -1,7 +1,7 @@
-"""NodeAffinity: a pod goes to nodes that its selector and its required affinity match, and rather to those that it prefers.
+"""NodeAffinity: a pod runs only on nodes that its node selector and its required affinity match, and preferably on those that
+match its preferences.
 
-Score: the weight of the preferences that a node meets, out of the weight of all, times 100. Preferences with a negative weight
-do not exist.
+The score is the weight of the preferences that a node meets, divided by the weight of all, times 100. Weights are never negative.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class _Ready:
 
 
 class NodeAffinity:
-    """See the module."""
+    """The plugin that filters and scores nodes by the pod's node selector and node affinity."""
 
     name = "NodeAffinity"
     local = True
@@ -85,7 +85,7 @@ class NodeAffinity:
         return MAX_SCORE * met // ready.total
 
     def helps(self, pod: PodInfo, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> bool:
-        """A node that matches, and did not before."""
+        """A node that matches now and did not before can help."""
         if not isinstance(new, Node):
             return False
         required = nodes_required(pod.pod.spec)
@@ -109,7 +109,7 @@ def _preferences(affinity: NodeAffinitySpec | None) -> tuple[tuple[int, NodeTest
 
 
 def _names(terms: tuple[NodeSelectorTerm, ...]) -> frozenset[str] | None:
-    """The only nodes that can match, if every term says which."""
+    """The names of the only nodes that can match, if every term restricts the names."""
     every: frozenset[str] = frozenset()
     for term in terms:
         named = [

@@ -22,7 +22,7 @@ BIND_OPTIONS = "VolumeBindMountOptions"
 
 
 class NodeDeclaredFeatures:
-    """See the module."""
+    """The filter that compares what a pod uses with what a node declares."""
 
     name = NAME
     local = True

@@ -1,7 +1,7 @@
-"""NodeName: a pod that names its node goes there or nowhere.
+"""NodeName: a pod that names its node runs there or nowhere.
 
-The queue holds no such pods, as naming a node is being bound to it; a simulation may ask about one. It is not local: what a
-pod asks for (``PodInfo.asks``) leaves the node's name out.
+The queue holds no such pods, because a pod that names a node is bound to it. A simulation may ask about one, though. The plugin
+is not local: what a pod asks for (``PodInfo.asks``) leaves out the node's name.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _OTHER = Status(StatusCode.UNRESOLVABLE, "NodeName", "are not the node that the 
 
 
 class NodeName:
-    """See the module."""
+    """The filter that accepts only the node that the pod names."""
 
     name = "NodeName"
     local = False

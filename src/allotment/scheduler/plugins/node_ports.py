@@ -1,6 +1,6 @@
 """NodePorts: no two pods on one node listen on the same port of the host.
 
-Ports clash if protocol and number are equal and the addresses are, or one of them is every address.
+Two ports clash if their protocols and numbers are equal, and their addresses are equal or one of them is the wildcard.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _TAKEN = Status(StatusCode.UNSCHEDULABLE, "NodePorts", "have a host port in use 
 
 
 class NodePorts:
-    """See the module."""
+    """The filter that rejects nodes on which a wanted host port is taken."""
 
     name = "NodePorts"
     local = True
@@ -38,7 +38,7 @@ class NodePorts:
         return _TAKEN if node.ports and _clash(cycle.pod.ports, node.ports) else SUCCESS
 
     def helps(self, pod: PodInfo, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> bool:
-        """A new node, or a pod that leaves one with a port of a number that this one needs."""
+        """A new node can help, and so can a pod that leaves a node and had a port with a number that this pod needs."""
         if isinstance(old, Pod):
             return new is None and not _port_numbers(old).isdisjoint(port.port for port in pod.ports)
         return isinstance(new, Node)

@@ -1,7 +1,7 @@
-"""NodeResourcesFit: what the pods of a node request may not exceed what it offers, resource by resource.
+"""NodeResourcesFit: the requests of the pods on a node may not exceed what the node offers, for each resource.
 
-Extended resources that a device class serves, and that the node does not offer itself, are left to DynamicResources. Which
-ones these are is looked up for each verdict: a verdict that is remembered has to go when the classes change.
+The plugin leaves extended resources to DynamicResources if a device class serves them and the node does not offer them itself. It
+looks up which ones these are for each verdict, so remembered verdicts become void when the classes change.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ _IN_BYTES = ("memory", "ephemeral-storage", "hugepages-")
 
 @dataclass(frozen=True, slots=True)
 class _Need:
-    """What a shape needs of one resource, and what is said of nodes without it."""
+    """How much of one resource a shape needs, and the statuses for nodes that lack it."""
 
     resource: str
     amount: int
-    short: Status  # other pods take too much
-    small: Status  # even an empty node would not do
+    short: Status  # other pods use too much
+    small: Status  # even the empty node has too little
 
 
 class NodeResourcesFit:
-    """See the module."""
+    """The filter that compares a pod's requests with what is free on a node."""
 
     name = "NodeResourcesFit"
     local = True
@@ -65,7 +65,7 @@ class NodeResourcesFit:
         return SUCCESS
 
     def _refusal(self, cycle: Cycle, node: NodeInfo) -> Status:
-        """What is wrong: a node that is too small before one that is too full."""
+        """The reason to reject: that the node is too small comes before that it is too full."""
         short = None
         for need in cycle.state[self.name]:
             offered = node.offered.get(need.resource, 0)
@@ -82,8 +82,8 @@ class NodeResourcesFit:
         return load_of
 
     def helps(self, pod: PodInfo, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> bool:
-        """A pod that leaves its node or asks for less there, a node that offers more, a class that serves a resource;
-        or the pod itself, asking for something else."""
+        """A pod that leaves its node or requests less, a node that offers more, and a class that serves a resource can help.
+        So can the pod itself, when its requests change."""
         if isinstance(new, DeviceClass):
             return _serves(new, old if isinstance(old, DeviceClass) else None, pod.requests)
         if isinstance(old, Pod):
@@ -133,7 +133,7 @@ def _written(resource: str, amount: int) -> str:
 
 
 def _would_fit(requests: Amounts, offered: Amounts, cluster: Cluster) -> bool:
-    """Whether an empty node would do."""
+    """Whether the pod would fit on the node if it were empty."""
     return offered.get(PODS, 0) >= _UNIT and all(
         amount <= offered.get(name, 0) or (name in cluster.extended and not offered.get(name))
         for name, amount in requests.items()

@@ -20,7 +20,7 @@ _CORDONED = Status(StatusCode.UNRESOLVABLE, "NodeUnschedulable", "are cordoned",
 
 
 class NodeUnschedulable:
-    """See the module."""
+    """The filter that rejects cordoned nodes."""
 
     name = "NodeUnschedulable"
     local = True
@@ -39,7 +39,7 @@ class NodeUnschedulable:
         return kind_of
 
     def helps(self, pod: PodInfo, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> bool:
-        """A node that is not cordoned (any more), or the pod itself with a toleration."""
+        """A node that is not cordoned, or no longer, can help; so can a new toleration of the pod itself."""
         if isinstance(new, Pod):
             return new.metadata.uid == pod.uid and tolerated(new.spec.tolerations)(CORDON)
         return self.helps_anyone(old, new)

@@ -1,7 +1,9 @@
-"""NodeVolumeLimits: a node has no more volumes of a CSI driver than its CSINode allows, and has the drivers that insist on being there.
+"""NodeVolumeLimits: a node takes no more volumes of a CSI driver than its CSINode allows. A pod also stays off nodes that lack a
+driver which requires that.
 
-Volumes are told apart by driver and handle, so a volume that several pods of a node share counts once. One that is not made yet
-counts by its claim. What is attached to a node already counts too, whoever uses it. A driver's inline volumes do not.
+The plugin identifies a volume by driver and handle, so a volume that several pods of a node share counts once. A volume that does
+not exist yet counts by its claim. Volumes attached to the node count too, no matter which pod uses them. Inline volumes of a
+driver do not count.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from allotment.api.core import Node, Pod
+from allotment.api.meta import key_of
 from allotment.api.storage import (
     CSIDriver,
     CSINode,
@@ -21,7 +24,7 @@ from allotment.api.storage import (
 from allotment.scheduler.framework import SKIP, SUCCESS, ObjectAction, Status, StatusCode, Wake
 from allotment.scheduler.volumes.in_tree import DRIVERS, driver_on, migrated_disk
 from allotment.scheduler.volumes.pod_volumes import PodVolumes, volumes_of
-from allotment.scheduler.volumes.storage import Storage, key_of
+from allotment.scheduler.volumes.storage import Storage
 
 if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct
@@ -38,7 +41,7 @@ Handle = tuple[str, str]
 
 
 class NodeVolumeLimits:
-    """See the module."""
+    """The filter that counts the CSI volumes of a node against its limits."""
 
     name = NAME
     local = False
@@ -97,7 +100,7 @@ class NodeVolumeLimits:
 
 
 def limits_of(csi_node: CSINode | None) -> dict[str, int]:
-    """How many volumes of each driver a node may have; of drivers that are not named, any number."""
+    """How many volumes of each driver a node may have. A driver that is missing has no limit."""
     drivers = csi_node.spec.drivers if csi_node is not None else ()
     return {
         each.name: each.allocatable.count
@@ -143,7 +146,7 @@ def _attached(node: NodeInfo, storage: Storage) -> Iterator[Handle]:
 
 
 def _lacks(driver: str, csi_node: CSINode | None, storage: Storage) -> bool:
-    """Whether a node lacks a driver that keeps pods from nodes which lack it."""
+    """Whether a node lacks a driver that requires its pods to run where it is installed."""
     known = storage.drivers.get(driver)
     if known is None or not known.spec.prevent_pod_scheduling_if_missing:
         return False

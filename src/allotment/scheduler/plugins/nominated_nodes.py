@@ -1,7 +1,8 @@
-"""NominatedNodes: room that was made for a pod is not given to one of lower or equal priority.
+"""NominatedNodes: a pod of lower or equal priority does not get the room that was made for another pod.
 
-A pod that evicted others waits for its node. Until it is there, others see what it will take as taken; devices are not
-counted apart: where both want claims allocated, the node is kept for who it was cleared for.
+A pod that evicted others waits for its node. Until it is there, other pods see the resources that it will take as taken. The
+plugin does not count devices one by one: if both pods need claims allocated, it keeps the whole node for the pod that the node
+was cleared for.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from allotment.api.core import Pod
+from allotment.api.core import Node, Pod
 from allotment.scheduler.framework import SUCCESS, ObjectAction, Sight, Status, StatusCode, Wake
 
 if TYPE_CHECKING:
@@ -24,11 +25,14 @@ _KEPT = Status(StatusCode.UNRESOLVABLE, NAME, "are kept for a pod that evicted o
 
 
 class NominatedNodes:
-    """See the module."""
+    """The filter that keeps nodes for the pods that they were cleared for."""
 
     name = NAME
     local = True
-    wakes: Sequence[Wake] = (Wake(Pod, frozenset((ObjectAction.UPDATE, ObjectAction.DELETE))),)
+    wakes: Sequence[Wake] = (
+        Wake(Pod, frozenset((ObjectAction.UPDATE, ObjectAction.DELETE))),
+        Wake(Node, frozenset((ObjectAction.ADD, ObjectAction.UPDATE))),
+    )
 
     def filter(self, cycle: Cycle, node: NodeInfo) -> Status:
         nominees = cycle.cluster.nominees.get(node.name)
@@ -58,7 +62,9 @@ class NominatedNodes:
         return lambda node: None if node.name in nominees else ()
 
     def helps(self, pod: PodInfo, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> bool:
-        """A nominee that is bound elsewhere, or gone, keeps no node."""
+        """A nominee that is bound elsewhere, or gone, keeps no node. Nobody was promised a new node, or what a node has more."""
+        if isinstance(new, Node):
+            return not isinstance(old, Node) or old.status.allocatable != new.status.allocatable
         if not isinstance(old, Pod) or not old.status.nominated_node_name:
             return False
         kept = isinstance(new, Pod) and not new.spec.node_name

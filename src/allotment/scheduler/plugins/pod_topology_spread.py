@@ -1,16 +1,16 @@
-"""PodTopologySpread: pods of a kind are spread over the values of a node label, strictly or as well as it goes.
+"""PodTopologySpread: spreads pods of a kind over the values of a node label, strictly or as well as possible.
 
-Each value of a constraint's label is a domain. Domains count where a node has the labels of all constraints and is, by the
-constraint's policies, one that the pod could go to (``nodeAffinityPolicy``, honoured unless told otherwise; ``nodeTaintsPolicy``,
-ignored unless told otherwise).
+Each value of a constraint's label is a domain. A node's domain counts if the node has the labels of all constraints and the
+constraint's policies say that the pod could run there (``nodeAffinityPolicy``, honoured by default; ``nodeTaintsPolicy``, ignored
+by default).
 
-* *DoNotSchedule*: with the pod, its domain may have at most ``maxSkew`` more matching pods than the emptiest domain; with
-  fewer than ``minDomains`` domains the emptiest counts as 0.
+|* *DoNotSchedule*: including the pod, its domain may have at most ``maxSkew`` more matching pods than the emptiest domain. With
+fewer than ``minDomains`` domains, the emptiest counts as 0.
 * *ScheduleAnyway*: the fewer matching pods in a node's domains, the better. A label with few values weighs less than one with
-  many, as its counts are larger. Nodes without one of the labels come last.
+  many, because its counts are larger. Nodes without one of the labels come last.
 
-Pods that are being deleted do not count. A selector that is empty matches the pod itself but counts nobody, as in Kubernetes.
-Default constraints by services and replica sets do not exist here.
+Pods that are being deleted do not count. An empty selector matches the pod itself but counts no other pod, as in Kubernetes. The
+plugin has no default constraints derived from services and replica sets.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 _HOSTNAME = "kubernetes.io/hostname"
 _NAME = "PodTopologySpread"
 _SCORE = f"{_NAME}/score"
-"""Where a cycle's state has what Score reads."""
+"""The key in the cycle's state under which Score finds its data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class _Rule:
 
 @dataclass(frozen=True, slots=True)
 class _Limit:
-    """What a rule means for nodes: with more than ``most`` pods in its domain, a node is out."""
+    """What a rule means for nodes: it rejects a node whose domain has more than ``most`` pods."""
 
     key: str
     counts: Mapping[str, int]
@@ -86,7 +86,7 @@ class _Scoring:
 
 
 class PodTopologySpread:
-    """See the module."""
+    """The plugin that filters and scores nodes by how evenly pods are spread. It is not local."""
 
     name = _NAME
     local = False
@@ -135,7 +135,7 @@ class PodTopologySpread:
         return SUCCESS
 
     def score(self, cycle: Cycle, node: NodeInfo) -> int:
-        """What the node costs; ``normalize`` turns it round."""
+        """The cost of the node; ``normalize`` inverts it."""
         scoring: _Scoring = cycle.state[_SCORE]
         if node.name in scoring.ignored:
             return 0
@@ -157,8 +157,8 @@ class PodTopologySpread:
     # --- what helps ---
 
     def helps(self, pod: PodInfo, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> bool:
-        """A pod of the kind that comes to a node, leaves it or becomes another kind; a node that changes the domains; or the
-        pod itself with other labels or tolerations."""
+        """A matching pod that arrives on a node, leaves it or stops matching can help. So can a node that changes the domains,
+        and the pod itself when its labels or tolerations change."""
         if isinstance(old, Node) or isinstance(new, Node):
             keys = {rule.key for rule in _rules(pod.pod, "DoNotSchedule")}
             return any(isinstance(each, Node) and keys <= each.metadata.labels.keys() for each in (old, new))
@@ -226,7 +226,7 @@ class _Eligibility:
 
 
 def _policies(spec: PodSpec, rule: _Rule) -> tuple[bytes | None, bytes | None]:
-    """What the rule's policies read of the pod; equal where they say the same of every node."""
+    """What the rule's policies read of the pod. Equal values give the same answer for every node."""
     affinity = spec.affinity.node_affinity if spec.affinity is not None else None
     required = PodSpec(
         node_selector=spec.node_selector,
@@ -268,10 +268,10 @@ def _limit(cycle: Cycle, rule: _Rule, domains: Domains) -> _Limit:
 def _costs(
     cycle: Cycle, rule: _Rule, eligible: _Eligibility, scored: Sequence[NodeInfo]
 ) -> Mapping[str, float]:
-    """What each value of the rule's label costs, among nodes that are scored. A value with fewer pods costs less."""
+    """The cost of each value of the rule's label among the scored nodes. A value with fewer pods costs less."""
     tally = _tally(cycle, rule)
     values: dict[str, int]
-    if rule.key == _HOSTNAME:  # a node for itself, whether or not policies count its domain
+    if rule.key == _HOSTNAME:  # each node is a domain of its own, whether or not policies count it
         values = {node.name: tally.get(node.name, 0) for node in scored}
     else:
         counts = eligible.domains(rule).count(tally)
@@ -281,7 +281,7 @@ def _costs(
 
 
 def _counted(obj: ApiStruct | None) -> Mapping[str, str] | None:
-    """The labels of a pod that counts: one that is on a node and stays."""
+    """The labels of a pod if it counts: it is on a node and is not being deleted."""
     if not isinstance(obj, Pod) or not obj.spec.node_name or obj.metadata.deletion_timestamp is not None:
         return None
     return obj.metadata.labels

@@ -1,4 +1,4 @@
-"""SchedulingGates: a pod with gates is not even queued until somebody has taken them all away."""
+"""SchedulingGates: a pod with scheduling gates stays out of the queue until all of them are removed."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from allotment.api.core import Pod
+from allotment.api.text import plural
 from allotment.scheduler.framework import SUCCESS, ObjectAction, Status, StatusCode, Wake
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class SchedulingGates:
-    """See the module."""
+    """The PreEnqueue plugin that holds back pods with gates."""
 
     name = "SchedulingGates"
     wakes: Sequence[Wake] = (Wake(Pod, frozenset({ObjectAction.UPDATE})),)
@@ -24,11 +25,11 @@ class SchedulingGates:
         gates = pod.pod.spec.scheduling_gates
         if not gates:
             return SUCCESS
-        words = f"waiting for {len(gates)} scheduling gate{'s' if len(gates) > 1 else ''} to be removed: "
+        words = f"waiting for {plural(len(gates), 'scheduling gate')} to be removed: "
         return Status(StatusCode.UNRESOLVABLE, self.name, words + ", ".join(gate.name for gate in gates))
 
     def helps(self, pod: PodInfo, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> bool:
-        """Only the pod itself, without gates, helps."""
+        """Only removing the pod's own gates helps."""
         return isinstance(new, Pod) and new.metadata.uid == pod.uid and not new.spec.scheduling_gates
 
     def helps_anyone(self, old: ApiStruct | None, new: ApiStruct | None) -> bool:

@@ -1,8 +1,7 @@
-"""TaintToleration: a node's taints keep off the pods that do not tolerate them, or make it less welcome.
+"""TaintToleration: a node's taints reject the pods that do not tolerate them, or lower the node's score.
 
-Score: 100 for a node that the pod has nothing against, 50 with one PreferNoSchedule taint that it does not tolerate, 33 with
-two, and so on. (Kubernetes compares the nodes of one cycle with each other instead; this order is the same and needs only the
-one node.)
+The score is 100 for a node without PreferNoSchedule taints that the pod does not tolerate, 50 with one, 33 with two, and so on.
+(Kubernetes compares the nodes of one cycle with each other instead. This gives the same order and needs only the one node.)
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ class _Ready:
 
 
 class TaintToleration:
-    """See the module."""
+    """The plugin that filters and scores nodes by their taints."""
 
     name = "TaintToleration"
     local = True
@@ -79,7 +78,7 @@ class TaintToleration:
         return kind_of
 
     def helps(self, pod: PodInfo, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> bool:
-        """A node whose taints the pod tolerates, and did not before; or the pod itself with other tolerations."""
+        """A node whose taints the pod tolerates now and did not before can help, and so can new tolerations of the pod itself."""
         if isinstance(new, Pod):
             return new.metadata.uid == pod.uid and self.helps_anyone(old, new)
         if not isinstance(new, Node):

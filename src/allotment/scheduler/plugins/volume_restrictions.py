@@ -1,5 +1,5 @@
-"""VolumeRestrictions: a claim with ReadWriteOncePod is one pod's at a time, and no two pods of a node have one disk in use that only
-one can have.
+"""VolumeRestrictions: only one pod at a time uses a claim with ReadWriteOncePod, and no two pods of a node use a disk that allows
+only one user.
 """
 
 from __future__ import annotations
@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from allotment.api.core import Node, Pod
+from allotment.api.meta import key_of
 from allotment.api.storage import PersistentVolumeClaim
 from allotment.scheduler.framework import SKIP, SUCCESS, ObjectAction, Status, StatusCode, Wake
 from allotment.scheduler.volumes.matching import exclusive
 from allotment.scheduler.volumes.pod_volumes import volumes_of
-from allotment.scheduler.volumes.storage import key_of
 
 if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct
@@ -31,7 +31,7 @@ _CLAIM_TAKEN = Status(
 
 
 class VolumeRestrictions:
-    """See the module."""
+    """The filter that enforces exclusive use of volumes."""
 
     name = NAME
     local = False
@@ -81,7 +81,7 @@ class VolumeRestrictions:
 
 
 def _users(pod: PodInfo, cluster: Cluster) -> Iterator[str]:
-    """Pods with a node that use a claim which only one pod may use, and which is this pod's too."""
+    """Pods with a node that use one of this pod's claims which only one pod may use."""
     storage = cluster.storage
     for named in pod.volumes.claims if pod.volumes is not None else ():
         claim = storage.claims.get(named.key)
@@ -94,6 +94,6 @@ def _users(pod: PodInfo, cluster: Cluster) -> Iterator[str]:
 
 
 def _has_place(pod: PodInfo, cluster: Cluster) -> bool:
-    """Whether a pod is on a node. One that preemption has taken away on trial is not, whatever else is known of it."""
+    """Whether a pod is on a node. A pod that preemption has removed on trial is not, whatever the cluster still says of it."""
     node = cluster.nodes.get(pod.node)
     return node is not None and pod.key in node.pods

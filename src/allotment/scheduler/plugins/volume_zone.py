@@ -1,7 +1,7 @@
-"""VolumeZone: a volume that is labelled with a zone or region is used from nodes of that zone or region only.
+"""VolumeZone: only nodes of a volume's zone or region can use a volume that is labelled with one.
 
-Old volumes carry such labels where newer ones have a node affinity. A label may name several zones, ``__`` between. A node
-without any such label is taken to be anywhere.
+Old volumes carry such labels where newer ones have a node affinity. A label may name several zones, separated by ``__``. A node
+without any such label counts as being in every zone and region.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from allotment.api.core import Node
+from allotment.api.meta import key_of
 from allotment.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from allotment.scheduler.framework import SKIP, SUCCESS, ObjectAction, Status, StatusCode, Wake
-from allotment.scheduler.volumes.storage import ZONE_LABELS, Storage, key_of
+from allotment.scheduler.volumes.storage import ZONE_LABELS, Storage
 
 if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct
@@ -32,7 +33,7 @@ Places = tuple[tuple[str, frozenset[str]], ...]
 
 
 class VolumeZone:
-    """See the module."""
+    """The filter that compares the zone and region labels of volumes and nodes."""
 
     name = NAME
     local = False
@@ -67,7 +68,7 @@ class VolumeZone:
 
 
 def places_of(volumes: PodVolumes, storage: Storage) -> Places:
-    """Where the volumes are that a pod's claims have. That a claim has none yet is VolumeBinding's concern."""
+    """The zones and regions of the volumes that a pod's claims have. Claims without a volume are VolumeBinding's concern."""
     found: dict[tuple[str, frozenset[str]], None] = {}
     for named in volumes.claims:
         claim = storage.claims.get(named.key)
@@ -76,7 +77,7 @@ def places_of(volumes: PodVolumes, storage: Storage) -> Places:
         for label in LABELS if volume is not None else ():
             assert volume is not None
             value = volume.pv.metadata.labels.get(label)
-            if value is not None:
+            if value:  # an empty value names nothing and is skipped, as in kube-scheduler
                 found[label, frozenset(value.split("__"))] = None
     return tuple(found)
 

@@ -7,10 +7,10 @@ each of which one node reaches, cost a node only its own.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from heapq import merge
+from collections.abc import Collection, Hashable, Iterable
 from typing import TYPE_CHECKING
 
+from allotment.api.codec import encode
 from allotment.api.storage import READ_WRITE_ONCE_POD, STORAGE, PersistentVolumeClaim, class_of
 from allotment.scheduler.selector import pods_selected
 from allotment.scheduler.volumes.storage import HOSTNAME, KnownVolume, Storage, nanos
@@ -28,46 +28,76 @@ def size_asked(claim: PersistentVolumeClaim) -> int:
 
 class Candidates:
     """The volumes that a claim could be given, whatever the node. A volume that is meant for the claim already goes before all
-    others, and where a node does not reach it, the claim gets none there."""
+    others, and where a node does not reach it, the claim gets none there. ``known`` keeps what claims that ask for the same have in
+    common."""
 
-    def __init__(self, claim: PersistentVolumeClaim, storage: Storage) -> None:
+    def __init__(
+        self, claim: PersistentVolumeClaim, storage: Storage, known: dict[Hashable, FreeVolumes] | None = None
+    ) -> None:
         self.meant: KnownVolume | None = None
-        self._free: list[KnownVolume] = []  # the smallest first
-        self._anywhere: list[KnownVolume] = []
-        self._on_host: dict[str, list[KnownVolume]] = {}
         asked = size_asked(claim)
-        free: list[KnownVolume] = []
-        for volume in storage.of_class.get(class_of(claim), {}).values():
-            whose = storage.meant_for(volume, claim)
-            if whose is False or volume.size < asked or not _same_kind(claim, volume):
+        volumes = storage.of_class.get(class_of(claim), {}).values()
+        for volume in volumes:
+            if not storage.meant_for(volume, claim) or volume.size < asked or not _same_kind(claim, volume):
                 continue
-            if whose:
-                if self.meant is None or volume.name < self.meant.name:
-                    self.meant = volume
-            elif _is_free(claim, volume):
-                free.append(volume)
-        self._free = sorted(free, key=_rank)
-        for volume in self._free:
-            if volume.hosts is None:
-                self._anywhere.append(volume)
-            for host in volume.hosts or ():
-                self._on_host.setdefault(host, []).append(volume)
+            if self.meant is None or volume.name < self.meant.name:
+                self.meant = volume
+        known = known if known is not None else {}
+        shape = _shape(claim)
+        if shape not in known:
+            unclaimed = (each for each in volumes if storage.meant_for(each, claim) is None)
+            fitting = (each for each in unclaimed if each.size >= asked and _same_kind(claim, each))
+            known[shape] = FreeVolumes(each for each in fitting if _is_free(claim, each))
+        self._free = known[shape]
 
-    def best(self, node: Node, taken: Collection[str]) -> KnownVolume | None:
-        """The volume that the claim gets on a node where these are taken."""
+    def best(
+        self, node: Node, taken: Collection[str], passed: dict[int, int] | None = None
+    ) -> KnownVolume | None:
+        """The volume that the claim gets on a node where these are taken. ``passed`` is kept by who asks several times about one
+        node, and takes more and more."""
         if self.meant is not None and self.meant.name not in taken:
             return self.meant if self.meant.reached_from(node) else None
-        return next((each for each in self._near(node) if each.name not in taken), None)
+        return self._free.first(node, taken, passed if passed is not None else {})
 
     def anywhere(self) -> KnownVolume | None:
         """The volume that the claim gets if it does not matter from where it is reached."""
-        return self.meant or next(iter(self._free), None)
+        return self.meant or next(iter(self._free.volumes), None)
 
-    def _near(self, node: Node) -> Iterator[KnownVolume]:
-        own = self._on_host.get(node.metadata.labels.get(HOSTNAME, ""), ())
-        for volume in merge(own, self._anywhere, key=_rank):
-            if volume.reached_from(node):
-                yield volume
+
+class FreeVolumes:
+    """Volumes that nobody has and that claims of one shape could get, the smallest first."""
+
+    def __init__(self, volumes: Iterable[KnownVolume]) -> None:
+        self.volumes = sorted(volumes, key=_rank)
+        self._anywhere = [each for each in self.volumes if each.hosts is None]
+        self._on_host: dict[str, list[KnownVolume]] = {}
+        for volume in self.volumes:
+            for host in volume.hosts or ():
+                self._on_host.setdefault(host, []).append(volume)
+
+    def first(self, node: Node, taken: Collection[str], passed: dict[int, int]) -> KnownVolume | None:
+        """The first that the node reaches and that is not taken. ``passed`` says of each list how many at its beginning are neither."""
+        own = self._on_host.get(node.metadata.labels.get(HOSTNAME, ""), [])
+        found: list[KnownVolume] = []
+        for volumes in (own, self._anywhere):
+            at = passed.get(id(volumes), 0)
+            while at < len(volumes) and (volumes[at].name in taken or not volumes[at].reached_from(node)):
+                at += 1
+            passed[id(volumes)] = at
+            found += volumes[at : at + 1]
+        return min(found, key=_rank, default=None)
+
+
+def _shape(claim: PersistentVolumeClaim) -> Hashable:
+    spec = claim.spec
+    return (
+        class_of(claim),
+        size_asked(claim),
+        spec.access_modes,
+        spec.volume_mode,
+        spec.volume_attributes_class_name,
+        encode(spec.selector) if spec.selector is not None else None,
+    )
 
 
 def _rank(volume: KnownVolume) -> tuple[int, str]:

@@ -6,9 +6,11 @@ one that its class's provisioner makes for the node. Any other claim that is not
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from allotment.api.meta import key_of
 from allotment.api.storage import (
     NO_PROVISIONER,
     WAIT_FOR_FIRST_CONSUMER,
@@ -19,8 +21,8 @@ from allotment.api.storage import (
     is_bound,
 )
 from allotment.scheduler.selector import pods_selected
-from allotment.scheduler.volumes.matching import Candidates, size_asked
-from allotment.scheduler.volumes.storage import KnownVolume, Storage, key_of, nanos
+from allotment.scheduler.volumes.matching import Candidates, FreeVolumes, size_asked
+from allotment.scheduler.volumes.storage import KnownVolume, Storage, nanos
 
 if TYPE_CHECKING:
     from allotment.api.core import Node, Pod
@@ -57,6 +59,7 @@ class Needs:
     bound: list[PersistentVolumeClaim] = field(default_factory=list)
     waiting: list[PersistentVolumeClaim] = field(default_factory=list)  # the smallest first
     _candidates: dict[str, Candidates] = field(default_factory=dict)
+    _free: dict[Hashable, FreeVolumes] = field(default_factory=dict)
 
     def on(self, node: Node) -> VolumeChoice | str:
         """What the claims get on a node, or why they get nothing there."""
@@ -75,11 +78,12 @@ class Needs:
         given: list[tuple[PersistentVolumeClaim, str]] = []
         made: list[PersistentVolumeClaim] = []
         taken: set[str] = set()
+        passed: dict[int, int] = {}
         for claim in self.waiting:
             selected = self.storage.selected_node(claim)
             if selected and selected != node.metadata.name:
                 return BIND_CONFLICT
-            volume = None if selected else self._match(claim, node, taken)
+            volume = None if selected else self._match(claim, node, taken, passed)
             if volume is None:
                 made.append(claim)
             else:
@@ -91,12 +95,14 @@ class Needs:
                 return problem
         return VolumeChoice(tuple(given), tuple(made))
 
-    def _match(self, claim: PersistentVolumeClaim, node: Node, taken: set[str]) -> KnownVolume | None:
+    def _match(
+        self, claim: PersistentVolumeClaim, node: Node, taken: set[str], passed: dict[int, int]
+    ) -> KnownVolume | None:
         key = key_of(claim)
         candidates = self._candidates.get(key)
         if candidates is None:
-            candidates = self._candidates[key] = Candidates(claim, self.storage)
-        return candidates.best(node, taken)
+            candidates = self._candidates[key] = Candidates(claim, self.storage, self._free)
+        return candidates.best(node, taken, passed)
 
     def _cannot_make(self, claim: PersistentVolumeClaim, node: Node) -> str:
         kind = self.storage.classes.get(class_of(claim))

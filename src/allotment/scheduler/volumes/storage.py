@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from allotment.api.core import Node, NodeSelector
+from allotment.api.meta import key_of
 from allotment.api.storage import (
     SELECTED_NODE,
     STORAGE,
@@ -32,7 +33,6 @@ from allotment.scheduler.selector import nodes_selected
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from allotment.api.meta import ApiStruct
 
 HOSTNAME = "kubernetes.io/hostname"
 ZONE_LABELS = {
@@ -40,17 +40,6 @@ ZONE_LABELS = {
     "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
 }
 """Labels of zones and regions as they were called once, and as they are called today."""
-
-KINDS: tuple[type[ApiStruct], ...] = (
-    PersistentVolume,
-    PersistentVolumeClaim,
-    StorageClass,
-    CSINode,
-    CSIDriver,
-    CSIStorageCapacity,
-    VolumeAttachment,
-)
-"""What ``Storage`` takes in."""
 
 
 class KnownVolume:
@@ -110,7 +99,7 @@ class Storage:
     # --- what the server shows ---
 
     def change(self, old: Any, new: Any) -> None:
-        """Takes in an object of one of ``KINDS``."""
+        """Takes in an object of one of ``api.storage.KINDS``."""
         shown = new if new is not None else old
         match shown:
             case PersistentVolume():
@@ -219,11 +208,6 @@ class Storage:
         assert classes == self.of_class, "volumes of classes"
         for key, assumed in (*self._given.items(), *self._placed.items()):
             assert assumed.pods, f"nobody stands behind what was decided about {key}"
-
-
-def key_of(obj: Any) -> str:
-    meta = obj.metadata
-    return f"{meta.namespace}/{meta.name}" if meta.namespace else str(meta.name)
 
 
 def _whose(pv: PersistentVolume) -> tuple[str, str] | None:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from allotment.api import defaults
 from allotment.api import kinds as known_kinds
-from allotment.api import plain_defaults
 from allotment.api.codec import DecodeError, decode, to_builtins
 from allotment.api.conversion import v1alpha2
-from allotment.api.defaults import with_defaults
+from allotment.api.defaults import Defaults, fill_in, with_defaults
 from allotment.api.status import BadRequest
 from allotment.apiserver.auth.identity import ADMINISTRATOR
 from allotment.apiserver.registry import kinds
@@ -182,11 +181,11 @@ def test_node_slices_are_selected_by_node_and_driver() -> None:
 
 # --- defaults on plain JSON are those on types ---
 
-_PLAIN: dict[str, Callable[[Json], None]] = {
-    "ResourceClaim": lambda obj: plain_defaults.default_claim(obj),
-    "ResourceClaimTemplate": lambda obj: plain_defaults.default_template(obj),
-    "ResourceSlice": lambda obj: plain_defaults.default_slice(obj, NOW),
-    "DeviceTaintRule": lambda obj: plain_defaults.default_taint_rule(obj, NOW),
+_PLAIN: dict[str, Defaults] = {
+    "ResourceClaim": defaults.CLAIM,
+    "ResourceClaimTemplate": defaults.TEMPLATE,
+    "ResourceSlice": defaults.SLICE,
+    "DeviceTaintRule": defaults.TAINT_RULE,
 }
 _CASES = [
     case
@@ -205,7 +204,7 @@ def test_plain_defaults_agree_with_typed_ones(case: Json) -> None:
     except DecodeError:
         return  # refused before defaults matter
     plain = copy.deepcopy(case)
-    _PLAIN[case["kind"]](plain)
+    fill_in(plain, _PLAIN[case["kind"]], NOW)
     assert to_builtins(decode(known.type, plain)) == to_builtins(typed)
 
 
@@ -214,8 +213,8 @@ def test_plain_defaults_agree_with_typed_ones(case: Json) -> None:
 )
 def test_defaults_leave_anything_else_alone(value: Any) -> None:
     for kind, complete in _PLAIN.items():
-        complete({"kind": kind, "spec": value, "status": value})
-        complete({"kind": kind, "spec": {"devices": value, "spec": value, "taint": value}})
+        fill_in({"kind": kind, "spec": value, "status": value}, complete, NOW)
+        fill_in({"kind": kind, "spec": {"devices": value, "spec": value, "taint": value}}, complete, NOW)
 
 
 # --- semantic claims ---

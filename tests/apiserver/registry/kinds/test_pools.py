@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from allotment.apiserver.auth.identity import ADMINISTRATOR, Identity
-from allotment.apiserver.registry.admissions.pool_counts import CONTROLLER
+from allotment.apiserver.auth.users import CONTROLLERS
 from tests.apiserver.http.serving import Reply, Serving, serving
 
 Json = dict[str, Any]
@@ -73,7 +73,7 @@ def told(tmp_path: Path) -> Callable[[Story], None]:
     def tell(story: Story) -> None:
         async def main() -> None:
             async with serving(tmp_path) as admin:
-                controller = Serving(admin.server, Identity(CONTROLLER, ("system:authenticated",)))
+                controller = Serving(admin.server, Identity(CONTROLLERS, ("system:authenticated",)))
                 await story(admin, controller)
 
         asyncio.run(main())
@@ -89,7 +89,7 @@ def test_a_pool_is_the_controllers(told: Callable[[Story], None]) -> None:
     async def story(admin: Serving, controller: Serving) -> None:
         refused = await admin.call("POST", POOLS, pool())
         assert refused.status == 403
-        assert f'only the controller, user "{CONTROLLER}", makes pools' in refused.json["message"]
+        assert f'only the controller, user "{CONTROLLERS}", makes pools' in refused.json["message"]
         made = await controller.call("POST", POOLS, pool())
         assert (made.status, made.json["status"]) == (201, STATUS)  # with its counts, in one write
         path = f"{POOLS}/{pool()['metadata']['name']}"
@@ -132,7 +132,7 @@ def test_what_a_pool_is_about_stays_and_its_counts_add_up(told: Callable[[Story]
     async def story(admin: Serving, controller: Serving) -> None:
         await controller.call("POST", POOLS, pool())
         path = f"{POOLS}/{pool()['metadata']['name']}"
-        moved = await controller.call("PATCH", path, {"spec": {"nodeName": "node-2"}}, MERGE)
+        moved = await admin.call("PATCH", path, {"spec": {"nodeName": "node-2"}}, MERGE)
         assert (moved.status, moved.json["details"]["causes"][0]["field"]) == (422, "spec")
         wrong = {"status": {"summary": {"totalDevices": 9}}}
         refused = await controller.call("PATCH", f"{path}/status", wrong, MERGE)

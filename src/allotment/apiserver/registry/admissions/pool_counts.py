@@ -8,18 +8,18 @@ Kubernetes' own controller may answer requests as well, for those who run kube-c
 from __future__ import annotations
 
 from allotment.api.status import forbidden
+from allotment.apiserver.auth import users
 from allotment.apiserver.registry.resource import Resource
 from allotment.apiserver.registry.strategy import Operation, Write
 from allotment.apiserver.store.record import Obj
 
 POOLS = "resourcepools.resource.k8s.io"
 REQUESTS = "resourcepoolstatusrequests.resource.k8s.io"
-CONTROLLER = "allotment:controllers"
 _COUNTERS = {
-    POOLS: frozenset({CONTROLLER}),
+    POOLS: frozenset({users.CONTROLLERS}),
     REQUESTS: frozenset(
         {
-            CONTROLLER,
+            users.CONTROLLERS,
             "system:kube-controller-manager",
             "system:serviceaccount:kube-system:resourcepoolstatusrequest-controller",
         }
@@ -35,5 +35,5 @@ class PoolCounts:
         if not (made or write.subresource == "status") or write.identity.name in _COUNTERS[resource.id]:
             return
         what = "makes pools" if made else "writes their status"
-        why = f'only the controller, user "{CONTROLLER}", {what}: it counts from slices and claims what others rely on'
+        why = f'only the controller, user "{users.CONTROLLERS}", {what}: it counts from slices and claims what others rely on'
         raise forbidden(resource.plural, obj["metadata"].get("name", ""), resource.group, why)

@@ -55,7 +55,7 @@ class RoleEscalation:
         rules = [Rule.from_json(rule) for rule in role.get("rules") or ()]
         self._confirm(resource, name, namespace, identity, rules)
         if _aggregates(role) or (old is not None and _aggregates(old)):
-            owned = [granted.rule for granted in self._authorization.rbac.rules_for(identity, namespace)]
+            owned = (granted.rule for granted in self._authorization.rbac.rules_for(identity, namespace))
             if uncovered(owned, _EVERYTHING):
                 why = "must have cluster-admin privileges to use the aggregationRule"
                 raise forbidden(resource.plural, name, resource.group, why)
@@ -81,7 +81,7 @@ class RoleEscalation:
         identity: Identity,
         rules: list[Rule] | tuple[Rule, ...],
     ) -> None:
-        owned = [granted.rule for granted in self._authorization.rbac.rules_for(identity, namespace)]
+        owned = (granted.rule for granted in self._authorization.rbac.rules_for(identity, namespace))
         missing = uncovered(owned, rules)
         if not missing:
             return

@@ -61,12 +61,6 @@ class Structural:
         """What is known of the value under a name."""
         return self.properties.get(name) or self.additional
 
-    def as_root(self) -> Structural:
-        """The same, as the whole of an object: with apiVersion, kind and metadata."""
-        if self.embedded:
-            return self
-        return Structural({**self.raw, "x-kubernetes-embedded-resource": True})
-
 
 def published(structural: Structural) -> Schema:
     """The schema of a custom kind as patches, managed fields and OpenAPI read it."""

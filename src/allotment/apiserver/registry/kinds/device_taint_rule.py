@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from allotment.api import resource
+from allotment.api.defaults import TAINT_RULE, fill_in
 from allotment.api.fields import FieldError
-from allotment.api.plain_defaults import default_taint_rule
 from allotment.api.validation import validate_taint_rule
 from allotment.apiserver.registry.age import AGE, since
 from allotment.apiserver.registry.resource import PrinterColumn, Resource, ServedVersion
@@ -26,7 +26,7 @@ class _DeviceTaintRuleStrategy(Strategy):
     """The spec may change; the controller that evicts writes the status."""
 
     def default(self, obj: Obj, write: Write) -> None:
-        default_taint_rule(obj, write.now)
+        fill_in(obj, TAINT_RULE, write.now)
 
     def prepare_create(self, obj: Obj, write: Write) -> None:
         obj["status"] = {}

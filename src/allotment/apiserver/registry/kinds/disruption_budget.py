@@ -16,6 +16,8 @@ from allotment.apiserver.store.record import Obj
 
 _PERCENT = re.compile(r"[0-9]{1,9}%")
 _POLICIES = ("AlwaysAllow", "IfHealthyBudget")
+MAX_SELECTED = 5_000
+"""Labels, expressions and values of a selector: every eviction compares the pod with all budgets of its namespace."""
 _COUNTS = ("currentHealthy", "desiredHealthy", "disruptionsAllowed", "expectedPods")
 
 
@@ -39,10 +41,20 @@ def _check(budget: Obj) -> Iterator[FieldError]:
     for name in ("minAvailable", "maxUnavailable"):
         if (value := spec.get(name)) is not None:
             yield from check_int_or_percent(value, path.child(name))
-    yield from check_label_selector(spec.get("selector"), path.child("selector"))
+    yield from _check_selector(spec.get("selector"), path.child("selector"))
     policy = spec.get("unhealthyPodEvictionPolicy")
     if policy is not None and policy not in _POLICIES:
         yield path.child("unhealthyPodEvictionPolicy").not_supported(policy, _POLICIES)
+
+
+def _check_selector(selector: Obj | None, path: FieldPath) -> Iterator[FieldError]:
+    tests = (selector or {}).get("matchExpressions") or ()
+    count = len((selector or {}).get("matchLabels") or ()) + len(tests)
+    count += sum(len(test.get("values") or ()) for test in tests)
+    if count > MAX_SELECTED:
+        yield path.too_many(count, MAX_SELECTED)
+    else:
+        yield from check_label_selector(selector, path)
 
 
 def _check_status(budget: Obj, old: Obj) -> Iterator[FieldError]:

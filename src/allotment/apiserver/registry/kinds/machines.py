@@ -66,6 +66,12 @@ def _label(name: str, key: str, *, wide: bool = False) -> PrinterColumn:
     )
 
 
+def _weight(meaning: str) -> PrinterColumn:
+    return PrinterColumn(
+        "Weight", "integer", lambda obj, now: at(obj, "spec", "weight") or 0, meaning, priority=1
+    )
+
+
 def _price(obj: Obj, now: str) -> str:
     spec = obj.get("spec") or {}
     return str(spec.get("price") or spec.get("priceAdjustment") or "")
@@ -107,13 +113,7 @@ RESOURCES = (
         columns=(
             _condition(autoscaling.READY),
             AGE,
-            PrinterColumn(
-                "Weight",
-                "integer",
-                lambda obj, now: at(obj, "spec", "weight") or 0,
-                "The higher wins.",
-                priority=1,
-            ),
+            _weight("The higher wins."),
             PrinterColumn("Price", "string", _price, "The price, or how it is changed.", priority=1),
             PrinterColumn("Drivers", "string", _drivers, "Whose devices are foretold.", priority=1),
             _condition(autoscaling.VALIDATION_SUCCEEDED, wide=True, field="reason", name="Reason"),
@@ -130,13 +130,7 @@ RESOURCES = (
             number("Nodes", "status.nodes", "Nodes of the pool."),
             _condition(autoscaling.READY),
             AGE,
-            PrinterColumn(
-                "Weight",
-                "integer",
-                lambda obj, now: at(obj, "spec", "weight") or 0,
-                "The higher is first.",
-                priority=1,
-            ),
+            _weight("The higher is first."),
             text("CPU", "status.resources.cpu", "Of all nodes together.", wide=True),
             text("Memory", "status.resources.memory", "Of all nodes together.", wide=True),
         ),

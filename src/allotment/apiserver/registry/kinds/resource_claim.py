@@ -11,8 +11,8 @@ from typing import Any
 
 from allotment.api import resource, semantic
 from allotment.api.conversion import v1alpha2
+from allotment.api.defaults import CLAIM, CLAIM_STATUS, fill_in
 from allotment.api.fields import FieldError
-from allotment.api.plain_defaults import default_claim, default_claim_status
 from allotment.api.remembered import remembered
 from allotment.api.validation import (
     validate_claim,
@@ -37,11 +37,11 @@ class _ClaimStrategy(Strategy):
     status_apart = True
 
     def default(self, obj: Obj, write: Write) -> None:
-        default_claim(obj)
+        fill_in(obj, CLAIM)
         v1alpha2.default_carried_spec(obj.get("spec"))
 
     def default_status(self, obj: Obj, write: Write) -> None:
-        default_claim_status(obj)
+        fill_in(obj, CLAIM_STATUS)
 
     def prepare_create(self, obj: Obj, write: Write) -> None:
         obj["status"] = {}

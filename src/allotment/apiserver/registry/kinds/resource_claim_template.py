@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from allotment.api import resource, semantic
 from allotment.api.conversion import v1alpha2
+from allotment.api.defaults import TEMPLATE, fill_in
 from allotment.api.fields import FieldError
-from allotment.api.plain_defaults import default_template
 from allotment.api.validation import validate_semantic_template, validate_template, validate_template_update
 from allotment.apiserver.registry.expressions import check_expression
 from allotment.apiserver.registry.older_versions import V1ALPHA2, V1BETA1, V1BETA2
@@ -20,7 +20,7 @@ class _TemplateStrategy(Strategy):
     """The spec never changes: claims made of it before and after are alike."""
 
     def default(self, obj: Obj, write: Write) -> None:
-        default_template(obj)
+        fill_in(obj, TEMPLATE)
         v1alpha2.default_carried_spec(at(obj, "spec", "spec"))
 
     def validate(self, obj: Obj) -> list[FieldError]:

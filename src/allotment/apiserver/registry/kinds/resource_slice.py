@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from allotment.api import resource
+from allotment.api.defaults import SLICE, fill_in
 from allotment.api.fields import FieldError
-from allotment.api.plain_defaults import default_slice
 from allotment.api.validation import validate_slice, validate_slice_update
 from allotment.apiserver.registry.age import AGE
 from allotment.apiserver.registry.older_versions import V1BETA1, V1BETA2
@@ -21,7 +21,7 @@ class _ResourceSliceStrategy(Strategy):
     """The driver rewrites its slices as devices come and go; driver, pool and node of a slice stay."""
 
     def default(self, obj: Obj, write: Write) -> None:
-        default_slice(obj, write.now)
+        fill_in(obj, SLICE, write.now)
 
     def prepare_create(self, obj: Obj, write: Write) -> None:
         first_generation(obj)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from allotment.api.fields import FieldError, FieldPath
@@ -103,16 +104,17 @@ def _rules(authorization: Authorization, body: Obj, call: ReviewCall) -> Obj:
         raise BadRequest("no namespace on request")
     resources, paths = [], []
     rules = authorization.rbac.rules_for(call.identity, namespace)
-    for rule, _ in rules[:MOST_LISTED_RULES]:
+    for rule, _ in islice(rules, MOST_LISTED_RULES):
         told = rule.to_json()
         if rule.resources:
             resources.append({key: value for key, value in told.items() if key != "nonResourceURLs"})
         if rule.paths:
             paths.append({"verbs": told["verbs"], "nonResourceURLs": told["nonResourceURLs"]})
     status: Obj = {"resourceRules": resources, "nonResourceRules": paths, "incomplete": False}
-    if len(rules) > MOST_LISTED_RULES:
+    count = authorization.rbac.count_of_rules(call.identity, namespace)
+    if count > MOST_LISTED_RULES:
         status["incomplete"] = True
-        status["evaluationError"] = f"only the first {MOST_LISTED_RULES} of {len(rules)} rules are listed"
+        status["evaluationError"] = f"only the first {MOST_LISTED_RULES} of {count} rules are listed"
     if node_name(call.identity) is not None:
         status["incomplete"] = True
         status["evaluationError"] = "node authorizer does not support user rule resolution"
