@@ -1,12 +1,12 @@
-"""The roles and bindings that every server has from the start, as a table.
+"""A table of the roles and bindings that every server has from the start.
 
-A line is ``verbs: groups: resources [: names]``, or ``verbs: paths`` for what is no resource; ``core`` is the empty
-group. The names and rights of ``system:`` roles and of admin, edit and view are Kubernetes'. Ours follow: what this
-server adds to view and edit (pod groups, workloads, semantic claim parameters), and a role for each component of Allotment.
+A line is ``verbs: groups: resources [: names]``, or ``verbs: paths`` for paths that are not resources; ``core`` is the
+empty group. The names and rights of ``system:`` roles and of admin, edit and view are Kubernetes'. Ours follow: additions
+to view and edit (pod groups, workloads, semantic claim parameters), and a role for each component of Allotment.
 
-What differs, and why: service accounts of kube-controller-manager's controllers are not listed one by one. It runs with
-one credential against this server unless told otherwise, so ``system:kube-controller-manager`` holds what the
-controllers for the kinds that we serve use.
+One thing differs: the service accounts of kube-controller-manager's controllers are not listed one by one. Against this
+server it runs with a single credential by default, so ``system:kube-controller-manager`` has the rights of all controllers
+for the kinds that we serve.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _DELEGATED = (
 
 @dataclass(frozen=True, slots=True)
 class DefaultRole:
-    """A cluster role, or with a namespace a role in it. ``aggregates`` names the label that gathers its rules."""
+    """A cluster role or, with a namespace, a role in it. ``aggregates`` names the label of roles that it collects."""
 
     name: str
     rules: tuple[str, ...] = ()
     aggregates: str = ""
-    labels: tuple[str, ...] = ()  # aggregated into the roles of these names
+    labels: tuple[str, ...] = ()  # the names of roles that collect this one
     namespace: str = ""
 
 
@@ -48,7 +48,7 @@ class DefaultBinding:
     role: str
     subjects: tuple[str, ...]
     namespace: str = ""
-    name: str = ""  # default: the role's
+    name: str = ""  # the role's name when absent
 
 
 _LIVE = "/healthz,/livez,/readyz"
@@ -184,7 +184,7 @@ _CONTROLLER_MANAGER = (
     "list,watch: *: *",
     # garbage collection and the deletion of namespaces
     f"delete,deletecollection,get,{CHANGE}: *: *",
-    # what is left of the controllers for pods, workloads, nodes and claims
+    # the other controllers for pods, workloads, nodes and claims
     "create: core: pods",
     "create: core: pods/binding,pods/eviction",
     f"{CHANGE}: core: pods/finalizers,pods/status,namespaces/finalize,namespaces/status,nodes/status,"
@@ -219,7 +219,7 @@ NODE_RULES = (
     f"get: {_RESOURCE}: resourceclaims",
     f"{ALL}: {_RESOURCE}: noderesourceslices,resourceslices",
 )
-"""What a node may ever do. The node authorizer narrows most of it down to what concerns that node; see ``node.py``."""
+"""Everything that a node may ever do. The node authorizer restricts most of it to the node's own objects; see ``node``."""
 
 _PROGRAMS = (
     DefaultRole("system:kube-scheduler", _SCHEDULER),
@@ -265,7 +265,7 @@ _COMPONENTS = (
             # Volcano's groups and queues, once they are served
             f"{READ}: apiextensions.k8s.io: customresourcedefinitions",
             f"{READ}: {_VOLCANO}: podgroups,queues",
-            # (whose own definition of its groups has no separate status)
+            # (Volcano's own definition of its groups has no status subresource)
             f"{CHANGE}: {_VOLCANO}: podgroups,podgroups/status,queues/status",
             "create: core: pods/eviction",
         ),
@@ -295,12 +295,12 @@ _COMPONENTS = (
             f"update: {_SCHEDULING}: podgroups/finalizers",
             # in `allot up` the scheduler reads through the controllers' informers
             f"{READ}: {_VOLCANO}: podgroups,queues",
-            # volumes, which are bound here, and simulated ones made
+            # to bind volumes and create simulated ones
             *_STORAGE,
             f"create,delete,{CHANGE}: core: persistentvolumes",
             f"create,{CHANGE}: core: persistentvolumeclaims",
             f"{CHANGE}: core: persistentvolumeclaims/status,persistentvolumes/status",
-            # nodes that fall silent, and simulated ones
+            # silent nodes, and simulated ones
             f"{READ}: coordination.k8s.io: leases",
             "patch: core: nodes,nodes/status",
             f"arbitrary-node:patch: {_RESOURCE}: resourceclaims/driver",
@@ -313,7 +313,7 @@ _COMPONENTS = (
             f"{CHANGE}: batch: jobs/finalizers,jobs/status",
             f"{READ}: policy: poddisruptionbudgets",
             f"{CHANGE}: policy: poddisruptionbudgets/status",
-            # machines that may be launched, are, and go; simulated ones are nodes with slices of our own making
+            # machines that can be launched, run or go away; simulated ones are nodes with slices that we write
             f"{READ}: {_KARPENTER}: nodeclaims,nodeoverlays,nodepools",
             f"{CHANGE}: {_KARPENTER}: nodeclaims/status,nodeoverlays/status,nodepools/status",
             "create,delete,patch: karpenter.sh: nodeclaims",
@@ -349,7 +349,7 @@ _COMPONENTS = (
             f"{CHANGE},{READ}: {_OWN}: nodegroups,nodegroups/status",
         ),
     ),
-    DefaultRole(  # what the dashboard counts; what it shows a person, it reads as that person
+    DefaultRole(  # what the dashboard counts; it reads with a person's own rights what it shows that person
         "allotment:dashboard",
         (
             f"{READ}: core: namespaces",
@@ -357,11 +357,11 @@ _COMPONENTS = (
             "get: coordination.k8s.io: leases: allotment-pools",
         ),
     ),
-    DefaultRole(  # counts only, no names of claims, so everybody may know what is left
+    DefaultRole(  # only counts and no names of claims, so everybody may know what is left
         "allotment:pool-reader",
         (
             f"{READ}: {_RESOURCE},{_OWN}: resourcepools,resourcepools/status",
-            # by which one sees that somebody counts
+            # shows whether the counter is running
             "get: coordination.k8s.io: leases: allotment-pools",
         ),
     ),
@@ -416,7 +416,7 @@ BINDINGS = (
 
 
 def rule(line: str) -> Rule:
-    """A line of the table as a rule; see the top of this file."""
+    """Parses a line of the table; see the top of this file."""
     verbs, *rest = (tuple(column.split(",")) for column in line.split(": "))
     if len(rest) == 1:
         return Rule(verbs, paths=rest[0])

@@ -1,8 +1,8 @@
 """Evicting a pod: a deletion that disruption budgets may refuse for now.
 
-A pod that has ended, has not begun, or is going anyway disturbs nobody and goes at once. For others the one budget that
-selects the pod must allow a disruption, which the eviction takes from it; the budget is stored together with the pod, so
-no two evictions take the same one.
+The eviction of a pod that has ended, has not started, or is being deleted anyway disturbs nobody and succeeds at once.
+For other pods, the one budget that selects the pod must allow a disruption, which the eviction takes from it. The budget
+is stored together with the pod, so no two evictions take the same disruption.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from allotment.apiserver.registry.strategies import at, opened
 from allotment.apiserver.store.record import Key, Obj
 
 BUDGETS = "poddisruptionbudgets.policy"
-MAX_DISRUPTED = 2000  # evictions that nobody has taken note of yet
+MAX_DISRUPTED = 2000  # the most evictions that the budget's controller has not processed yet
 _CAUSE = "DisruptionBudget"
 _REFUSAL = "Cannot evict pod as it would violate the pod's disruption budget."
 
@@ -84,7 +84,7 @@ def _budget_of(pod: Obj, server: Services) -> Obj | None:
 
 
 def _spare(pod: Obj, budget: Obj) -> bool:
-    """Whether the pod is not healthy and may go without using up the budget."""
+    """Whether the pod is unhealthy and may go without using the budget."""
     conditions = at(pod, "status", "conditions") or ()
     if any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions):
         return False
@@ -96,7 +96,7 @@ def _spare(pod: Obj, budget: Obj) -> bool:
 
 
 def _take(budget: Obj, pod: str, now: str) -> None:
-    """Takes one disruption from the budget, or raises what upstream answers when it has none to give."""
+    """Takes one disruption from the budget, or raises upstream's refusal if it allows none."""
     metadata, status = budget["metadata"], budget.setdefault("status", {})
     name, allowed = metadata["name"], status.get("disruptionsAllowed") or 0
     if (status.get("observedGeneration") or 0) < (metadata.get("generation") or 0):
@@ -134,7 +134,7 @@ def _why_none(name: str, status: Obj, current: str) -> str:
 
 
 def _close(budget: Obj, now: str) -> None:
-    """Says in the budget's condition that it allows no more."""
+    """Sets the budget's condition to say that it allows no more disruptions."""
     conditions = budget["status"].setdefault("conditions", [])
     known = next((each for each in conditions if each.get("type") == "DisruptionAllowed"), None)
     if known is None:
