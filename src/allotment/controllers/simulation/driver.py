@@ -71,7 +71,7 @@ class SimulatedDrivers:
             return None
         if (wait := max(wait for _, wait in simulated)) > 0:
             return Again(wait, "its devices are not ready yet")
-        report = _report(claim, [result for result, _ in played], timestamp(self._now()))
+        report = _report(claim, [result for result, _ in simulated], timestamp(self._now()))
         await self._client_claims.apply(report, manager=self.name, subresource="status", force=True)
         return None
 
