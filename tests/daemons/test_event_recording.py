@@ -80,7 +80,7 @@ def test_it_ends_before_it_becomes_too_large_and_says_so(
         assert lines(file) == lines(whole)[: len(lines(file))]
         assert same(file)  # no event is without its instructions
         (said,) = caplog.messages
-        assert f"recording into {file} ends here: it has reached its largest size, {most:,} bytes" in said
+        assert f"recording into {file} ends here: it has reached its maximal size, {most:,} bytes" in said
         assert "the scheduler goes on" in said
 
 

@@ -142,7 +142,7 @@ def test_changes_that_come_faster_than_pages_do_no_harm() -> None:
 def test_nodes_that_may_not_be_listed_are_noted_with_what_that_means() -> None:
     seen = look(*USE, Node, resourceslices=SLICES, resourceclaims=CLAIMS, nodes=Shelf("v1", denied=True))
     assert not seen.sees(Node)
-    assert seen.notes == ["you may not list nodes: whether nodes exist and what they reach is not known"]
+    assert seen.notes == ["you may not list nodes: whether nodes exist and what they reach is unknown"]
     assert look(Node, resourceslices=SLICES, nodes=Shelf("v1", (reporting_node("n"),))).sees(Node)
 
 

@@ -1,4 +1,4 @@
-"""Where controllers get the time from: an argument, so that tests need not wait."""
+"""The controllers' clock, which is an argument so that tests need not wait."""
 
 from __future__ import annotations
 

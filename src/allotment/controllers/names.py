@@ -1,6 +1,6 @@
-"""What controllers are called where somebody chooses among them: ``allot controllers --only``, feature gates, the suite.
+"""The names of controllers, for a choice among them: ``allot controllers --only``, feature gates, the suite.
 
-Apart from the suite, so that a command may list them without loading a single controller.
+They are separate from the suite, so that a command may list them without loading a single controller.
 """
 
 from typing import Final
@@ -17,5 +17,5 @@ CLAIMS, DEVICE_TAINTS, POOLS, PARAMETERS, WORKLOADS, NODES, VOLUMES, OVERLAYS, S
     "simulation",
 )
 MACHINES, AUTOSCALING = ON_REQUEST = ("machines", "autoscaling")
-"""Those that run only where somebody asks for them."""
+"""The controllers that run only on request."""
 ALL: Final = (*NAMES, *ON_REQUEST)

@@ -41,9 +41,9 @@ class WantedComponents:
 
     scheduler: Configuration | None = None
     controllers: tuple[str, ...] = ()
-    catalogue: tuple[str, ...] = ()  # files with the machines to be had
-    provider: str = "simulated"  # where they come from
-    foreseen: Configuration = DEFAULT  # of the scheduler whose decisions plans foresee
+    catalogue: tuple[str, ...] = ()  # files with the machines that can be launched
+    provider: str = "simulated"  # the provider of the machines
+    foreseen: Configuration = DEFAULT  # of the scheduler whose decisions plans simulate
     record: Path | None = None  # where the scheduler records its events and instructions
 
     def __bool__(self) -> bool:

@@ -1,8 +1,8 @@
 """A scheduler's events and instructions in a file, while it runs (``scheduler.event_log``).
 
-The file has whole events only: each is written together with the instructions that it led to, so that a recording that ends early
-can be replayed up to there. It ends early when it has reached its size or cannot be written; that is logged, and the
-scheduler goes on without it. What it keeps is the beginning, without which nothing that follows could be replayed.
+The file has only whole events: each is written together with the instructions that it led to, so that a recording that ends
+early can be replayed up to there. It ends early when it has reached its maximal size or a write fails. The log reports that,
+and the scheduler continues without recording. The file keeps the beginning, because nothing can be replayed without it.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 RECORDING_BYTES = 1 << 30
-"""How large a recording becomes at most."""
+"""The maximal size of a recording."""
 
 
 @contextmanager
 def recorded(
     path: Path | None, configuration: Configuration, most: int = RECORDING_BYTES
 ) -> Iterator[Callable[[Event | Instruction], None] | None]:
-    """Records all that it is called with into a new file, which only its owner may read; None without a path."""
+    """Records everything that it is called with into a new file, which only its owner may read; None without a path."""
     if path is None:
         yield None
         return
@@ -44,14 +44,14 @@ def recorded(
 
 
 class _EventRecording:
-    """One file. ``_file`` is None before it begins and once it has ended."""
+    """One file. ``_file`` is None before the recording begins and after it has ended."""
 
     def __init__(self, path: Path, most: int) -> None:
         self._path = path
         self._most = most
         self._size = 0
         self._file: int | None = None
-        self._lines: list[str] = []  # the last event, with what it led to
+        self._lines: list[str] = []  # the last event, with the instructions that it led to
         self._log = EventLog(self._lines.append)
 
     def begin(self, configuration: Configuration) -> None:
@@ -73,13 +73,13 @@ class _EventRecording:
         self._close()
 
     def _write(self) -> None:
-        """Writes the last event. Leaves no part of it where that fails."""
+        """Writes the last event. If that fails, no part of it stays in the file."""
         data = "".join(self._lines).encode()
         self._lines.clear()
         if self._file is None:
             return
         if self._size + len(data) > self._most:
-            self._give_up(f"it has reached its largest size, {self._most:,} bytes")
+            self._give_up(f"it has reached its maximal size, {self._most:,} bytes")
             return
         try:
             written = 0

@@ -117,8 +117,8 @@ def _refusal(snapshot: Snapshot) -> str:
     if not denied:
         return ""
     return (
-        f"a plan takes rights that you do not have: to list {', '.join(sorted(denied))} in the whole cluster; "
-        f"the roles {users.VIEWER} and view have them"
+        f"a plan requires rights that you do not have: to list {', '.join(sorted(denied))} in the whole cluster; "
+        f"the roles {users.VIEWER} and view grant them"
     )
 
 

@@ -1,9 +1,10 @@
-"""What components may do: gathered from the statements beside their code, for those who grant rights and those who ask.
+"""The rights of components, collected from the statements beside their code, for those who grant rights and those who check
+them.
 
 The embedded server grants ``embedded_roles``; the manifests in ``examples/kubernetes`` grant ``manifest_roles``. The server
-may not know controllers, and has to know their users even where no component runs in its process. Therefore
-``tools/manifests.py`` writes both down (``make manifests``), and a test compares. Before it starts, a component asks
-whether it may do what ``of_scheduler`` or ``of_controllers`` lists.
+must not import controllers, but must know their users even if no component runs in its process. Therefore
+``tools/manifests.py`` writes both down (``make manifests``), and a test compares them. Before it starts, a component checks
+whether it has the rights in ``of_scheduler`` or ``of_controllers``.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ from allotment.insight.errors import Failure
 from allotment.scheduler import driver
 
 _UNASKED = ("resourceclaims/binding", "resourceclaims/driver", "/finalizers", "leases")
-"""Endings of what no component needs to start: only some clusters ask a right for the first three, and a lease is only a
-sign of life. The lease by which a component leads is another matter."""
+"""Suffixes of resources that no component needs to start: only some clusters check a right for the first three, and a lease
+as a sign of life is optional. The lease by which a component leads is a different one."""
 
 
 def embedded_roles() -> dict[str, list[Grant]]:
-    """For each user that a component is on the embedded server. In ``allot up`` the scheduler reads through the informers of
-    the controllers."""
+    """The rights of each component's user on the embedded server. In ``allot up``, the scheduler reads through the informers
+    of the controllers."""
     return {
         user: gathered(map(grant, lines))
         for user, lines in {
@@ -48,7 +49,7 @@ def embedded_roles() -> dict[str, list[Grant]]:
 
 
 def manifest_roles() -> dict[str, list[Grant]]:
-    """For each ClusterRole of the manifests. Machines and autoscaling lead by a lease of their own."""
+    """The rights of each ClusterRole in the manifests. Machines and autoscaling have a leader lease of their own."""
     each = suite.RIGHTS
     made = {
         "allotment-scheduler": _lines(driver.RIGHTS, lease="allotment-scheduler"),
@@ -64,7 +65,7 @@ def manifest_roles() -> dict[str, list[Grant]]:
 
 
 def _lines(*statements: Iterable[str], lease: str = "") -> list[str]:
-    """The statements together; a component that leads by a lease also writes events."""
+    """All statements together; a component that leads by a lease also writes events."""
     beside = (*recorder.RIGHTS, *leader.rights(lease)) if lease else ()
     return [line for statement in (*statements, beside) for line in statement]
 
@@ -77,7 +78,7 @@ def _everything(controllers: Iterable[str]) -> Iterator[Sequence[str]]:
 
 
 async def of_scheduler(service: Service, client: Client) -> list[Right]:
-    """What the scheduler must be allowed to do on this server."""
+    """The rights that the scheduler needs on this server."""
     resources = [*(resource for resource, _ in driver.followed(await discover(client))), DEFINITIONS]
     return _asked(service, resources, driver.RIGHTS)
 
@@ -85,14 +86,14 @@ async def of_scheduler(service: Service, client: Client) -> list[Right]:
 async def of_controllers(
     service: Service, client: Client, controllers: Sequence[str], provider: str = "simulated"
 ) -> list[Right]:
-    """What these controllers must be allowed to do on this server: put together once without running, they ask for the
-    informers that they need."""
+    """The rights that these controllers need on this server. To find out, they are constructed without being run: they then
+    request the informers that they need."""
     informers = Informers(client)
     try:
         events = Recorder(client, service.lease)
         await suite.controllers(controllers, client, informers, events, provider=provider)
     except ImportError as exc:
-        raise Failure(str(exc), "install, repair or remove the package that has it") from exc
+        raise Failure(str(exc), "install, repair or remove the package that provides it") from exc
     stated = [suite.RIGHTS[name] + suite.EMBEDDED_RIGHTS.get(name, ()) for name in controllers]
     if names.MACHINES in controllers:
         stated.append(suite.PROVIDER_RIGHTS.get(provider, ()))
@@ -100,7 +101,8 @@ async def of_controllers(
 
 
 def _asked(service: Service, followed: Sequence[ResourcePath], stated: Sequence[str]) -> list[Right]:
-    """To follow these, to write what is stated and to lead. What a component reads it writes only where it follows it."""
+    """The rights to follow these kinds, to write what the statements say, and to lead. A component writes a kind that it
+    reads only if it follows that kind."""
     places = {(each.api_version.rpartition("/")[0], each.plural) for each in followed}
     kinds = {(right.group, right.resource) for right in granted(reads(stated))}
     writes = [

@@ -44,9 +44,9 @@ from allotment.insight.explain.answer import explained
 
 VIEWERS = 100
 MOST_OPEN_QUESTIONS = 8
-"""About pods, that wait for their answers at a time; one is answered after the other."""
+"""How many questions about pods may wait for answers at a time; they are answered one after the other."""
 OWN = Identity(users.DASHBOARD, ("system:authenticated",))
-"""Who counts, and reads no claims."""
+"""The user who counts, and reads no claims."""
 
 
 class Dashboard:

@@ -158,5 +158,5 @@ def _quiet_since(simulation: Simulation, claims: Iterable[NodeClaim]) -> dict[st
 
 
 def _seconds(stamp: str | None) -> float:
-    """What is not said was long ago."""
+    """A missing time means long ago."""
     return seconds_of(stamp) or 0.0

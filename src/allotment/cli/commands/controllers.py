@@ -123,7 +123,7 @@ async def _run(
         if names.POOLS in chosen and not await _may_count(client):
             if only:
                 raise Failure(f"pools: {_COUNTER}", _BE_COUNTER)
-            remark(f"pools are left out: {_COUNTER}; {_BE_COUNTER}")
+            remark(f"the controller pools does not run: {_COUNTER}; {_BE_COUNTER}")
             chosen = tuple(name for name in chosen if name != names.POOLS)
         await check_rights(
             client, service.name, await rights.of_controllers(service, client, chosen, provider)

@@ -312,7 +312,7 @@ def _pod(pod: WaitingPod, now: datetime, width: int) -> list[Line]:
 
 
 def age(since: str, now: datetime) -> str:
-    """How long ago a timestamp was, in one unit; nothing if there is none."""
+    """The age of a timestamp in one unit; empty if there is no timestamp."""
     begun = moment(since)
     if begun is None:
         return ""

@@ -72,7 +72,7 @@ class PodEvents:
             return None
         wait = POD_EVENT_PAUSE - (self._now() - known).total_seconds() if known is not None else 0.0
         if wait > 0:
-            return Again(min(wait, POD_EVENT_PAUSE), "it was written a moment ago")
+            return Again(min(wait, POD_EVENT_PAUSE), "the last write was a moment ago")
         patch = {"status": {"lastPodEventTime": timestamp(latest)}}
         await self._client_claims.change(claim, patch, subresource="status")
         return None

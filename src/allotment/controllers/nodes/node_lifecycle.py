@@ -127,7 +127,7 @@ class NodeLifecycle:
         return changed
 
     async def _taint(self, node: Node) -> None:
-        """Makes the node's taints follow from its Ready condition, others left as they are."""
+        """Derives the node's taints from its Ready condition; other taints stay as they are."""
         wanted = _wanted_taints(node, timestamp(self._now()))
         if wanted != list(node.spec.taints):
             taints = [

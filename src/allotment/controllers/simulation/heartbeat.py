@@ -80,7 +80,7 @@ class SimulatedHeartbeat:
         )  # a clock that was set back is no reason to wait
 
     async def _renew(self, node: Node) -> None:
-        """Needs no precondition: it says that the node lives now, whatever was said before."""
+        """Needs no precondition: it says that the node lives now, whatever the lease said before."""
         name, time = node.metadata.name, fine_timestamp(self._now())
         spec = {"holderIdentity": name, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": time}
         try:

@@ -125,7 +125,7 @@ class RolloutState:
     def _put(
         self, told: list[Obj], type_: str, status: str, reason: str, message: str, *, moved: bool = False
     ) -> list[Obj]:
-        """Says something unless it has been said; ``moved`` says it again, with a new time."""
+        """Writes a reason unless it is there already; ``moved`` writes it again, with a new time."""
         old, now = conditions.found(told, type_), timestamp(self.now)
         if old is not None and not moved and (old.get("status"), old.get("reason")) == (status, reason):
             return told
