@@ -265,7 +265,7 @@ def node_id(node: PlanNode) -> int:
 
 
 def among_key(value: Value) -> tuple[bool, Value]:
-    """Equal for equal values and only for them, as far as primitives go: Python holds ``True == 1``."""
+    """A key that is equal only for equal primitive values, whereas in Python ``True == 1``."""
     return type(value) is bool, value
 
 
