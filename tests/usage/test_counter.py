@@ -23,7 +23,7 @@ def lease(ago: float, **spec: Any) -> dict[str, Any]:
         (lease(0), ""),
         (lease(59), ""),
         (lease(-300), ""),  # a clock that is ahead
-        (lease(-86400), "cannot be told"),  # or was: its counter may be long gone
+        (lease(-86400), "may not be counted any more"),  # or was: its counter may be long gone
         (lease(61), "counts of ResourcePools are as of 2026-11-18 11:58:59 UTC: the counter is not running"),
         (lease(30, leaseDurationSeconds=5), "the counter is not running"),
         (lease(3600, leaseDurationSeconds=10**9), "the counter is not running"),

@@ -429,7 +429,7 @@ class Fleet:
         return list(found)
 
     def _current(self) -> list[NodePlace]:
-        """Whether a node's use was read since the pools that it shares with others last changed."""
+        """The nodes whose use was read since the pools that they share with others last changed."""
         return [
             place
             for place in self.places.values()

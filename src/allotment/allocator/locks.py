@@ -70,7 +70,7 @@ class Locks:
         return bool(self._roots)
 
     def hopeless(self, demands: Sequence[tuple[int, int, int]]) -> bool:
-        """Whether (request, count, candidates) triples cannot all be served, as far as these sums tell."""
+        """Whether these sums prove that (request, count, candidates) triples cannot all be served."""
         needs: dict[int, int] = {}
         for _, count, candidates in demands:
             needs[candidates] = needs.get(candidates, 0) + count

@@ -8,7 +8,7 @@ from typing import Any
 from allotment.cel.errors import CelNoSuchKey, CelRuntimeError, CelUnknown
 from allotment.cel.values import BoolKey, Duration, Optional, Timestamp, UInt, Value, find, type_name
 
-# Upstream's messages name the Go types of values, and tests look for them.
+# Upstream's messages name the Go types of values, and tests compare them.
 _GO_NAMES: dict[type, str] = {
     type(None): "types.Null",
     bool: "types.Bool",
@@ -24,7 +24,7 @@ _GO_NAMES: dict[type, str] = {
 
 
 class DefaultMap(dict[Any, Value]):
-    """A map where looking up an absent key finds an empty map, though the key is not ``in`` it."""
+    """A map in which an absent key has an empty map as its value, though the key is not ``in`` it."""
 
     __slots__ = ()
 
@@ -33,7 +33,7 @@ class DefaultMap(dict[Any, Value]):
 
 
 class PartlyKnown(dict[Any, Value]):
-    """A map with entries that are there and have a value that nobody knows yet: asking for it raises CelUnknown.
+    """A map in which some entries have values that are not known yet: reading one raises CelUnknown.
 
     Such an entry's value is the message.
     """
@@ -45,7 +45,7 @@ class PartlyKnown(dict[Any, Value]):
         self.unknown: dict[Any, str] = {}
 
     def foretell(self, key: Any, message: str) -> None:
-        """There will be a value under the key."""
+        """Records that there will be a value under the key."""
         self[key] = None
         self.unknown[key] = message
 
@@ -69,7 +69,7 @@ class PartlyKnown(dict[Any, Value]):
 
 
 def has(value: Value, key: Value, strict: bool) -> bool:
-    """Whether there is an entry, be its value known or not."""
+    """Whether there is an entry, known or not."""
     try:
         return seek(value, key, strict)[1]
     except CelUnknown:
@@ -77,7 +77,7 @@ def has(value: Value, key: Value, strict: bool) -> bool:
 
 
 def look(value: Value, key: Value) -> tuple[Value, bool]:
-    """The entry under a key or index, and whether there is one. What has no entries has none under any key.
+    """The entry under a key or index, and whether there is one. A value without entries has none under any key.
 
     Raises where the key cannot be an index.
     """
@@ -94,7 +94,7 @@ def look(value: Value, key: Value) -> tuple[Value, bool]:
 
 
 def seek(value: Value, key: Value, strict: bool) -> tuple[Value, bool]:
-    """As ``look``; with ``strict``, raises for a value that can have no entries; an optional has none in it."""
+    """Like ``look``; with ``strict``, raises for values that cannot have entries. Keys do not reach into an optional."""
     found = look(value, key)
     if strict and not found[1] and not isinstance(value, list | dict | Optional):
         raise CelNoSuchKey(_shown(key))

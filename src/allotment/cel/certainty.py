@@ -1,9 +1,9 @@
-"""Types that values are sure to have when they get there.
+"""Types that values certainly have at run time.
 
 The checker's types are not: a list from a dynamic value has elements of an unknown type, and the checker
-settles unknown types by the first overload that fits. Here only what cannot be otherwise counts: literals,
-declared variables and their fields, results of functions that say what they return. Calls whose arguments
-are all certain need not look at them.
+settles unknown types by the first overload that fits. Here only certain types count: those of literals, of declared
+variables and their fields, and of results of functions that declare them. Calls whose arguments all have certain types
+need not test them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from allotment.cel.types import Type, TypeKind, is_dynamic, parts
 
 
 def certainties(checked: Checked) -> dict[int, Type]:
-    """By node id; nodes of which nothing is sure are left out."""
+    """Certain types by node id; other nodes are left out."""
     judge = _Judge(checked)
     run(judge.visit(checked.expr))
     return judge.sure
@@ -79,7 +79,7 @@ class _Judge:
                 return None
 
     def common(self, exprs: list[Expr]) -> Type | None:
-        """The type of all of them, if it is the same and sure."""
+        """The common type, if all have the same certain type."""
         found = {self.sure.get(expr.id) for expr in exprs}
         return found.pop() if len(found) == 1 else None
 

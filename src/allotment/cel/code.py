@@ -1,4 +1,4 @@
-"""What the compiler makes: closures over a frame, each with what it always costs.
+"""The compiler's output: closures over a frame, each with its fixed cost.
 
 A frame is a list: the cost so far, the limit, whether an error was absorbed, how many list elements were copied,
 then one slot a variable.
@@ -27,7 +27,7 @@ UNSET: Final = object()
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """A closure and what running it costs besides what it adds to the frame itself."""
+    """A closure, and the fixed cost of running it, besides the costs that it adds to the frame itself."""
 
     run: Closure
     cost: int
@@ -40,7 +40,7 @@ def constant(value: Value, cost: int = 0) -> Code:
 
 
 def charge(frame: Frame, cost: int) -> None:
-    """Adds a cost that was only known now. Raises beyond the limit."""
+    """Adds a cost that depends on values. Raises beyond the limit."""
     frame[COST] += cost
     if frame[COST] > frame[LIMIT]:
         raise CelCostExceeded(frame[LIMIT])

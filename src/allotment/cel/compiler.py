@@ -5,8 +5,8 @@ adds to the cost only what depends on values. What a node always costs is summed
 to its parent; a conjunction assumes that all its terms run and takes back the rest when one is false. Errors
 are exceptions.
 
-After an error the cost in the frame is not upstream's, which goes on counting; whoever needs the number
-asks the meter (:mod:`allotment.cel.meter`). The limit is tested in every turn of a loop and after every call
+After an error the cost in the frame differs from upstream's, which goes on counting; callers that need the number
+use the meter (:mod:`allotment.cel.meter`). The limit is tested in every turn of a loop and after every call
 whose cost depends on its arguments, so nothing runs long beyond it.
 """
 
@@ -54,8 +54,8 @@ class Compiled:
     cost: int
     """What it always costs; an evaluation's frame starts with it."""
     slack: int
-    """How far the cost in a frame can be ahead of what has really been spent: at most this was added for
-    terms that may yet be skipped. Limits inside the closures are to be wider by it."""
+    """How far the cost in a frame can be ahead of the real cost: at most this was added for terms that may still be
+    skipped. Limits inside the closures must be wider by this amount."""
 
 
 def compile_plan(plan: ExecutionPlan) -> Compiled:
@@ -73,9 +73,9 @@ class Compiler:
         self.lazy: dict[int, Code] = {}
         """Values of ``cel.bind`` by slot, computed when first read."""
         self.growing: set[int] = set()
-        """Accumulators that are lists of their own and may grow in place."""
+        """Accumulators that are separate lists and may grow in place."""
         self.spent = 0
-        """Sum of what all nodes always cost."""
+        """The sum of the fixed costs of all nodes."""
 
     def node(self, node: PlanNode) -> Recursive[Code]:
         match node:
@@ -209,7 +209,7 @@ class Compiler:
         def in_values(frame: Frame) -> Value:
             try:
                 return among_key(get(frame)) in values
-            except TypeError:  # a list or a map cannot be hashed, and is none of them
+            except TypeError:  # a list or a map cannot be hashed, and equals none of the constants
                 return False
 
         return Code(in_values, item.cost)
@@ -330,7 +330,7 @@ def _modest(pattern: Closure) -> Closure:
 
 
 def _direct(overload: Overload, args: list[Code]) -> Closure:
-    """A call without questions. Constant arguments are passed as they are."""
+    """A call of a known overload. Constant arguments are passed as they are."""
     impl = overload.impl
     assert impl is not None, overload.id
     match [arg.run for arg in args]:
@@ -346,7 +346,7 @@ def _direct(overload: Overload, args: list[Code]) -> Closure:
 
 
 def _dispatched(node: PlannedCall, args: list[Code]) -> Closure:
-    """The overload is found by the values. The last one found is tried first: data seldom changes type."""
+    """A call whose overload depends on the values. The last one is tried first: data seldom changes type."""
     closures = [arg.run for arg in args]
     name, overloads = node.function.name, node.overloads
 
@@ -395,7 +395,7 @@ def _priced(node: PlannedCall, args: list[Code], price: CallCost, spent: int) ->
 
 
 def _bounded(copy: Closure) -> Closure:
-    """A call whose cost does not see the elements it copies: what all such calls copy is bounded instead."""
+    """A call whose cost ignores the elements that it copies: the total that such calls copy is bounded instead."""
 
     def call(frame: Frame) -> Value:
         copied = copy(frame)
@@ -408,7 +408,7 @@ def _bounded(copy: Closure) -> Closure:
 
 
 def _folded(code: Code) -> Code:
-    """A call of constants is made now, unless it fails: then it fails at every evaluation."""
+    """A call with constant arguments is made now; if it fails, it fails at every evaluation."""
     frame: Frame = [0, 10**9, False, 0]
     try:
         value = code.run(frame)

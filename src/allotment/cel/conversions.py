@@ -1,6 +1,6 @@
-"""One value from another: ``int("7")``, ``string(1.5)``, ``timestamp("2024-…")``.
+"""Conversions between types: ``int("7")``, ``string(1.5)``, ``timestamp("2024-…")``.
 
-What is accepted as text is what Go's parsers accept, since expressions are shared with Kubernetes.
+They accept the same text as Go's parsers, since expressions are shared with Kubernetes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How a library of functions introduces itself to an environment.
+"""The declarations by which a library of functions introduces itself to an environment.
 
 A leaf module under ``library/`` exports one ``LIBRARY``: functions with their overloads, macros, types and
 constants. An overload's ``impl`` takes the receiver first, then the arguments, as values of
@@ -37,7 +37,7 @@ NamedRuntimeCost: TypeAlias = Callable[[str, Sequence[Value], Value], int | None
 """As ``RuntimeCost``, with the overload id first; it is "" when the overload was found at run time only."""
 
 LiteralCheck: TypeAlias = Callable[[FunctionCall, Callable[[Expr], Type]], Iterable[tuple[Expr, str]]]
-"""Faults of a call that can be told from its literals and static types: the place and what to say."""
+"""Faults of a call that show in its literals and static types: the place and the message."""
 
 Expander: TypeAlias = Callable[[Factory, Expr | None, list[Expr]], Expr | None]
 """Rewrites a call (receiver, arguments). None: leave it a call. Raises :class:`MacroError`."""

@@ -105,7 +105,7 @@ def _environment(features: DeviceFeatures, env_type: EnvType) -> Environment:
 
 
 def _declared_size(path: tuple[str, ...]) -> Range | None:
-    """The most that what lies at a path can hold, by the API's limits."""
+    """The largest size of the value at a path, by the API's limits."""
     match path:
         case ("device",):
             return Range(0, 0)
@@ -128,7 +128,7 @@ def _declared_size(path: tuple[str, ...]) -> Range | None:
 
 
 class DeviceView:
-    """A device as expressions see it. Build it once to ask several selectors about the same device.
+    """A device as expressions see it. Build it once to test several selectors on the same device.
 
     Raises :class:`CelRuntimeError` if an attribute has no value or an unreadable version.
     """
@@ -172,7 +172,7 @@ def _by_domain(driver: str, values: Mapping[str, Value]) -> DefaultMap:
 
 @dataclass(frozen=True, slots=True)
 class _Unknown:
-    """In place of the value of an attribute that will have one."""
+    """Stands for the value of an attribute that will have one."""
 
     message: str
 
@@ -213,9 +213,9 @@ def _other_value(attribute: DeviceAttribute) -> Value:
 
 
 class _Projection:
-    """Builds no more of a device than an expression reads, where it reads single attributes only.
+    """Builds only those parts of a device that an expression reads, if it reads only single attributes.
 
-    An attribute that is not read may then be unreadable without anybody noticing; validation sees to those.
+    An unreadable attribute that is not read then goes unnoticed here; validation reports it.
     """
 
     def __init__(self, reads: Reads) -> None:
@@ -258,7 +258,7 @@ _Answer = TypeVar("_Answer")
 
 
 class _Expression(Generic[_Answer]):
-    """What selectors and derived attributes share: they differ in what they make of the value."""
+    """The shared part of selectors and derived attributes, which differ in how they use the value."""
 
     def __init__(self, program: Program, convert: Callable[[Value], _Answer]) -> None:
         self._program = program
@@ -310,7 +310,7 @@ class CompiledSelector(_Expression[bool]):
         return self._answer(self._projection.value(driver, attributes, capacity, allow_multiple_allocations))
 
     def accepts(self, device: DeviceView) -> bool:
-        """As ``matches``, for a device that several selectors are asked about."""
+        """Like ``matches``, for a device on which several selectors are tested."""
         return self._answer(device.value)
 
     def _answer(self, device: dict[str, Value]) -> bool:
@@ -389,7 +389,7 @@ _E = TypeVar("_E", CompiledSelector, DerivedAttribute)
 
 @dataclass(frozen=True, slots=True)
 class _Failure(Generic[_E]):
-    """A remembered refusal, so that a faulty expression is not compiled again for every device."""
+    """A cached failure, so that a faulty expression is not compiled again for every device."""
 
     error: CelCompileError
 
@@ -397,7 +397,7 @@ class _Failure(Generic[_E]):
 def compile_selector(
     expression: str, features: DeviceFeatures = ALL, env_type: EnvType = "StoredExpressions"
 ) -> CompiledSelector:
-    """The selector; the last thousand are remembered. Raises :class:`CelCompileError`."""
+    """Compiles a selector, with a cache of the last thousand. Raises :class:`CelCompileError`."""
     found = _selector(expression, features, env_type)
     if isinstance(found, _Failure):
         raise found.error
@@ -407,7 +407,7 @@ def compile_selector(
 def compile_derived(
     expression: str, features: DeviceFeatures = ALL, env_type: EnvType = "StoredExpressions"
 ) -> DerivedAttribute:
-    """The derived attribute; the last thousand are remembered. Raises :class:`CelCompileError`."""
+    """Compiles a derived attribute, with a cache of the last thousand. Raises :class:`CelCompileError`."""
     found = _derived(expression, features, env_type)
     if isinstance(found, _Failure):
         raise found.error

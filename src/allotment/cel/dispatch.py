@@ -1,4 +1,4 @@
-"""Which overload runs: known beforehand where types are certain, else found by the values.
+"""Chooses the overload to run: in advance if types are certain, else by the values.
 
 A value fits a parameter by its class; a list or map, as upstream has it, by its class and its first entry.
 """
@@ -29,7 +29,7 @@ _OPEN = frozenset({TypeKind.PARAM, TypeKind.DYN, TypeKind.ANY})
 
 
 def certain(param: Type, given: Type) -> bool:
-    """Whether every value of the given type fits the parameter, so that nobody need look."""
+    """Whether every value of the given type fits the parameter, so that no test is needed."""
     if param.kind in _OPEN:
         return True
     if is_dynamic(given) or given.nullable or given.kind is not param.kind or given.name != param.name:

@@ -1,7 +1,7 @@
-"""An environment is what an expression may refer to; a program is an expression ready to run in it.
+"""An environment contains what an expression may refer to; a program is an expression ready to run in it.
 
-``Environment.compile`` does all that can be done before there is data: parse, check, validate literals, plan,
-compile. A :class:`Program` is immutable and may be evaluated any number of times.
+``Environment.compile`` does everything that needs no data: parse, check, validate literals, plan, compile. A
+:class:`Program` is immutable and may be evaluated any number of times.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ COST_LIMIT: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """A value and what it cost to compute."""
+    """A value and the cost of computing it."""
 
     value: Value
     cost: int
@@ -127,7 +127,7 @@ class Program:
         return all(name in bindings for name in self.plan.variables)
 
     def _evaluate_unbound(self, bindings: Mapping[str, Value], limit: int) -> Evaluation:
-        """A variable without a value is an error only where it is read; the closures do not look for that."""
+        """Evaluates with unbound variables. One is an error only where it is read, which the closures do not test."""
         meter = Meter(self.plan, self.frame(bindings, limit), limit)
         value = meter.run()
         if isinstance(value, CelRuntimeError):

@@ -1,7 +1,7 @@
-"""What Kubernetes makes of ``==``.
+"""The meaning of ``==`` in Kubernetes.
 
-Values of its types cost one to compare, whatever their size. And it has a slip that expressions can observe: a
-quantity that was computed (``a.add(b)``) cannot stand on the right of ``==``. What fails there has to fail here.
+Comparing values of its types costs one, whatever their size. It also has a bug that expressions can observe: a computed
+quantity (``a.add(b)``) cannot stand on the right of ``==``. Expressions that fail there must fail here.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ class CelCheckError(CelCompileError):
 
 
 class CelResultError(CelCheckError):
-    """The expression is right, but gives something else than is asked for. It is told without a place, as Kubernetes does."""
+    """The expression is valid, but its result has the wrong type. As in Kubernetes, the error has no place."""
 
     def __str__(self) -> str:
         return self.issues[0].message
@@ -78,7 +78,7 @@ class CelRuntimeError(CelError):
     """The evaluation failed. Functions raise this; the message follows upstream's wording."""
 
     cost: int = 0
-    """What the evaluation had cost when it ended, where it was asked for."""
+    """The cost of the evaluation up to its end, if the caller requested it."""
 
 
 class CelNoSuchKey(CelRuntimeError):
@@ -97,7 +97,7 @@ class CelNoSuchOverload(CelRuntimeError):
 
 
 class CelUnknown(CelRuntimeError):
-    """There is a value, but nobody knows it yet, and the answer depends on it."""
+    """The answer depends on a value that is not known yet."""
 
 
 class CelCostExceeded(CelRuntimeError):
@@ -114,7 +114,7 @@ MOST_ISSUES = 100
 
 
 class SourceText:
-    """An expression text that can tell the line and column of an offset and draw a caret there."""
+    """An expression text, which gives the line and column of an offset and draws a caret there."""
 
     def __init__(self, text: str) -> None:
         self.text = text

@@ -1,4 +1,4 @@
-"""Ranges of sizes and costs, and what a function may ask in order to estimate a call.
+"""Ranges of sizes and costs, and the information with which a function estimates a call.
 
 Both ranges are pairs of unsigned 64-bit numbers whose arithmetic sticks at the maximum, so that "unknown"
 (0 to the maximum) stays unknown however it is combined. Factors are floats and round up, as upstream does:
@@ -83,7 +83,7 @@ class EstimatedArgument:
 
 
 class ArgumentSizes(Protocol):
-    """What an estimator may ask about its arguments."""
+    """The information that an estimator can get about its arguments."""
 
     def of(self, node: EstimatedArgument) -> Range:
         """The computed size, else the declared limit, else unknown."""

@@ -1,4 +1,4 @@
-"""The expression language as validation asks for it: does this text compile for this use, and what may it cost?"""
+"""Checks expressions for validation: whether a text compiles for its use, and how much it may cost."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from allotment.cel.semantic import compile_semantic
 
 @lru_cache(maxsize=10_000)
 def check_expression(expression: str, use: ExpressionUse, /) -> CheckedExpression:
-    """Never raises; a broken expression is a verdict whose error shows the place with a caret."""
+    """Never raises; for a broken expression, the result has an error that shows the place with a caret."""
     try:
         match use:
             case ExpressionUse.SELECTOR:

@@ -1,11 +1,11 @@
 """Comprehensions as closures.
 
-All of them come from a handful of macros, so there are three shapes. *Bindings* (``cel.bind``) only name a
-value, computed when first read. *Quantifiers* (``all``, ``exists``) go on after an error, since a later element
-may still decide. *Collectors* (``map``, ``filter``, ``exists_one`` and the transforms) cannot recover from an
-error, so it ends them at once. A list that a collector makes belongs to it and grows in place.
+All of them come from a few macros, so there are three shapes. *Bindings* (``cel.bind``) only name a value, which is
+computed on first read. *Quantifiers* (``all``, ``exists``) continue after an error, since a later element may still
+decide. *Collectors* (``map``, ``filter``, ``exists_one`` and the transforms) cannot recover from an error, so it ends them
+at once. A collector owns the list that it makes, which grows in place.
 
-Every turn adds what it always costs and tests the limit.
+Every turn adds its fixed cost and tests the limit.
 """
 
 from __future__ import annotations

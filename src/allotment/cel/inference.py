@@ -1,4 +1,4 @@
-"""Type variables and what has been learnt about them.
+"""Type variables and the types bound to them.
 
 ``assign`` asks whether a value of one type may stand where another is wanted, and binds free type variables
 on the way. A failed question leaves no trace: bindings are kept on a trail and undone. Dynamic types fit
@@ -13,7 +13,7 @@ from allotment.cel import types
 from allotment.cel.types import Type, TypeKind, is_dynamic
 
 MAX_WEIGHT = 5000
-"""Terms in one type. ``{x: x}`` doubles with every nesting, so there has to be an end."""
+"""The most terms in one type. ``{x: x}`` doubles with every nesting, so there must be a limit."""
 
 _NULLABLE = frozenset({TypeKind.OPAQUE, TypeKind.OBJECT, TypeKind.ANY, TypeKind.DURATION, TypeKind.TIMESTAMP})
 _PARAMETRIC = frozenset({TypeKind.OPAQUE, TypeKind.LIST, TypeKind.MAP, TypeKind.TYPE})

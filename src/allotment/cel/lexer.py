@@ -16,7 +16,7 @@ from allotment.cel.values import INT_MAX, UINT_MAX, UInt, Value
 
 
 class TokenKind(Enum):
-    """Kinds of tokens; every operator and bracket is an ``OPERATOR`` told by its text."""
+    """Kinds of tokens; every operator and bracket is an ``OPERATOR``, identified by its text."""
 
     IDENTIFIER = auto()
     ESCAPED = auto()

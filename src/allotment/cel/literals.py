@@ -17,7 +17,7 @@ from allotment.cel.types import Type, describe
 
 
 def issues(checked: Checked, kubernetes: bool) -> Iterator[Issue]:
-    """All faults; with ``kubernetes``, those that only it looks for as well."""
+    """All faults; with ``kubernetes``, including those that only Kubernetes reports."""
     pending: list[tuple[Expr, bool]] = [(checked.expr, False)]
     while pending:
         expr, mixed = pending.pop()
@@ -31,7 +31,7 @@ def issues(checked: Checked, kubernetes: bool) -> Iterator[Issue]:
 
 
 def _checked_children(checked: Checked, expr: Expr) -> Iterator[Expr]:
-    """Children that mean something of their own: not the parts of a qualified name."""
+    """Children with a meaning of their own, not the parts of a qualified name."""
     if expr.id in checked.names:
         return
     resolution = checked.calls.get(expr.id)

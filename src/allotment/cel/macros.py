@@ -14,7 +14,7 @@ ACCUMULATOR = "@result"
 _OLD_ACCUMULATOR = "__result__"
 
 MOST_TREE_NODES = 20_000
-"""How large an expression may have become before ``optMap`` copies a part of it. 10 KiB without copies stay below."""
+"""The largest expression of which ``optMap`` still copies a part. 10 KiB of text without copies stay below."""
 
 
 def _variable(expr: Expr, complaint: str = "argument must be a simple name") -> str:

@@ -108,7 +108,7 @@ class _Parser:
         raise CelSyntaxError([*self.issues, self.source.issue(position, message)])
 
     def pass_over(self) -> None:
-        """Leaves out a token that begins no operand, if one begins behind it, and goes on to what else is wrong."""
+        """Skips a token that begins no operand, if an operand follows, to find further faults."""
         stray, behind = self.token, self.tokens[min(self.at + 1, len(self.tokens) - 1)]
         goes_on = behind is not stray and (
             behind.kind in _LITERALS or behind.kind is TokenKind.IDENTIFIER or behind.text in _BEGINNINGS
@@ -122,7 +122,7 @@ class _Parser:
         self.next()
 
     def note(self, position: int, message: str) -> None:
-        """A fault after which the rest of the text can be read, unless there are too many."""
+        """Records a fault after which parsing can continue, unless there are too many."""
         if len(self.issues) >= _MOST_PASSED_OVER:
             self.error(position, message)
         self.issues.append(self.source.issue(position, message))
@@ -362,7 +362,7 @@ class _Parser:
             args = yield self.arguments(")")
             if not reserved:
                 return self.call(call_id, opening.position, name, None, args)
-        if reserved:  # something that is no name, so that macros want another
+        if reserved:  # not a name, so macros refuse it
             return ast.Literal(self.make.fresh(), position, None)
         return ast.Ident(self.make.fresh(), token.position, name)
 

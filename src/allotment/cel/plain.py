@@ -1,4 +1,4 @@
-"""The language itself, without devices: what ``allot cel`` evaluates and the conformance cases are about.
+"""The language itself, without devices: ``allot cel`` and the conformance cases use it.
 
 Differs from the device environment where Kubernetes is stricter or different: lists and maps may mix types, a
 constant that cannot be converted fails when it is evaluated, a map literal may not repeat a key, a field of what
@@ -96,7 +96,7 @@ def _parse_type(text: str, tokens: list[str], depth: int) -> tuple[Type, list[st
 
 
 class PlainProgram:
-    """A compiled expression; unchecked ones are resolved anew for the bindings of every evaluation."""
+    """A compiled expression; unchecked ones are resolved again for the bindings of every evaluation."""
 
     def __init__(self, text: str, environment: Environment, check: bool) -> None:
         self._text = text
@@ -105,11 +105,11 @@ class PlainProgram:
         self._syntax: Syntax | None = None if check else environment.parse(text)
 
     def evaluate(self, bindings: Mapping[str, Value], limit: int = COST_LIMIT) -> Value:
-        """Raises :class:`CelRuntimeError`."""
+        """The value. Raises :class:`CelRuntimeError`."""
         return self._for(bindings).value(bindings, limit)
 
     def measure(self, bindings: Mapping[str, Value], limit: int = COST_LIMIT) -> Evaluation:
-        """As ``evaluate``, with the cost."""
+        """Like ``evaluate``, with the cost."""
         return self._for(bindings).evaluate(bindings, limit)
 
     def _for(self, bindings: Mapping[str, Value]) -> Program:

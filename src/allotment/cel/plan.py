@@ -71,7 +71,7 @@ class PathStep:
     test: bool = False
     """The last link of ``has``: true or false instead of the value."""
     strict: bool = False
-    """Looking for a key in what has no keys is an error, not an absence."""
+    """Reading a key of a value without keys is an error, not an absence."""
 
 
 @dataclass(slots=True, eq=False)
@@ -114,12 +114,12 @@ class PlannedCall(PlanNode):
     """The id, or "" if it is found out at run time."""
     args: list[PlanNode]
     impl: Overload | None
-    """The overload to call without looking at the arguments, where the checker is certain."""
+    """The overload to call without testing the arguments, if the checker is certain."""
     overloads: tuple[Overload, ...]
-    """Those to choose from by the values."""
+    """The overloads to choose from by the values."""
     strict: bool = True
     stops: bool = False
-    """Whether upstream evaluates no argument behind one that failed. It shows in costs only."""
+    """Whether upstream evaluates no argument after one that failed. This affects only costs."""
 
 
 @dataclass(slots=True, eq=False)
@@ -187,7 +187,7 @@ class ExecutionPlan:
 
 @dataclass(frozen=True, slots=True)
 class LanguageRules:
-    """Where dialects differ on what a text may say; the defaults are Kubernetes'."""
+    """The rules in which dialects differ; the defaults are Kubernetes'."""
 
     fold_failures: bool = True
     """A constant conversion that fails is a fault of the text, not of the evaluation."""
@@ -265,7 +265,7 @@ def node_id(node: PlanNode) -> int:
 
 
 def among_key(value: Value) -> tuple[bool, Value]:
-    """Equal for equal values and only for them, as far as primitives go: Python holds ``True == 1``."""
+    """A key that is equal only for equal primitive values, whereas in Python ``True == 1``."""
     return type(value) is bool, value
 
 

@@ -1,4 +1,4 @@
-"""What calls cost when no library says otherwise.
+"""The default costs of calls, for libraries that set none.
 
 Most functions cost 1. Those that look through text or lists cost by size, and their sizes tell the static
 worst case as well. Both halves must agree with upstream to the unit: the static one decides what is admitted,

@@ -1,9 +1,9 @@
-"""What a selector can look at, so that devices which agree on it need only one evaluation.
+"""The parts of a device that a selector can read: devices that agree on them need only one evaluation.
 
 A read is a tuple: ``("driver",)``, ``("allowMultipleAllocations",)``, ``("attributes", domain, id)`` or
 ``("capacity", domain, id)``, where None stands for "any". Constant keys give exact reads; a computed key, a
 whole map handed to a function or a loop widens to everything below it. Names bound with ``cel.bind`` are
-followed. Sound rather than tight: what is not understood reads everything.
+followed. The result is sound rather than tight: an expression that is not understood reads everything.
 """
 
 from __future__ import annotations

@@ -107,8 +107,10 @@ _LONGEST_LIST: Final = 64
 
 
 def _declared_size(path: tuple[str, ...]) -> Range | None:
-    """The most that what lies at a path can hold, by the limits of a NodeResourceSlice for one level of the tree. Who nests more has
-    the limit at run time."""
+    """The largest size of the value at a path, by the limits of a NodeResourceSlice for one level of the tree.
+
+    For deeper trees, the limit at run time applies.
+    """
     match path:
         case (name,) if name in _MAPS:
             return Range(0, _MOST_ENTRIES)
@@ -175,7 +177,7 @@ class SemanticSelector:
 
 
 def compile_semantic(expression: str) -> SemanticSelector:
-    """The last thousand are remembered. Raises :class:`CelCompileError`."""
+    """Compiles a selector, with a cache of the last thousand. Raises :class:`CelCompileError`."""
     found = _compile(expression)
     if isinstance(found, CelCompileError):
         raise found
@@ -222,7 +224,7 @@ def _bad_literals(checked: Checked) -> list[Issue]:
 
 
 def _read_literals(call: PlannedCall) -> None:
-    """Puts what a literal says in place of the literal; it is known to be readable."""
+    """Replaces literals, which are known to be readable, by their values."""
     read = _READERS[call.overload.partition("_")[0]]
     for arg in call.args:
         if isinstance(arg, Const):

@@ -151,7 +151,7 @@ def parse_duration(text: str) -> Duration | None:
 
 
 def format_duration(duration: Duration) -> str:
-    """Seconds with as many decimals as a double tells apart."""
+    """Seconds with as many decimals as a double can distinguish."""
     seconds = (
         duration.ns / SECOND
         if abs(duration.ns) < 2**53

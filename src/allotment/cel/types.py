@@ -15,7 +15,7 @@ from enum import Enum, auto
 
 
 class TypeKind(Enum):
-    """What shape of type a term is; costs and assignability are decided on it."""
+    """The kind of a type term, on which costs and assignability depend."""
 
     DYN = auto()
     ANY = auto()
@@ -91,7 +91,7 @@ def object_type(name: str) -> Type:
 
 
 def opaque_type(name: str, *params: Type) -> Type:
-    """A named type of which the language knows nothing, such as ``net.IP``."""
+    """A named type about which the language knows nothing, such as ``net.IP``."""
     return Type(TypeKind.OPAQUE, name, params)
 
 

@@ -1,6 +1,6 @@
-"""References without types, for expressions that are to run without having been checked.
+"""References without types, for expressions that run unchecked.
 
-Names are looked for among the variables there are; a name that is none fails when it is read, not before.
+Names refer to the given variables; an unknown name fails when it is read, not before.
 Every type is dynamic, so overloads are found at run time by the values.
 """
 
@@ -15,7 +15,7 @@ from allotment.cel.scope import Declarations, Variable
 
 
 def resolve(syntax: Syntax, declarations: Declarations) -> Checked:
-    """Never fails: what has no meaning fails when it is evaluated."""
+    """Resolves names. Never fails: an unknown name fails when it is evaluated."""
     resolver = _Resolver(syntax, declarations)
     run(resolver.visit(syntax.expr))
     return resolver.out
@@ -46,7 +46,7 @@ class _Resolver:
         return Variable(name.removeprefix("."), types.DYN) if found is None else found
 
     def is_qualified(self, expr: ast.Expr) -> bool:
-        """Whether the expression is a dotted name of a variable; its meaning is then noted."""
+        """Whether the expression is the dotted name of a variable; if so, records its meaning."""
         name = qualified_name(expr) if isinstance(expr, ast.Select) else None
         if name is None or name.partition(".")[0] in self.locals:
             return False

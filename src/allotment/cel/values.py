@@ -1,4 +1,4 @@
-"""What values are at run time: Python's own where one fits, small classes where none does.
+"""Values at run time: Python's own types where one fits, small classes elsewhere.
 
 | CEL | Python | | CEL | Python |
 |---|---|---|---|---|
@@ -45,7 +45,7 @@ class Timestamp:
 
     ns: int
     offset: int = field(default=0, compare=False)
-    """Seconds east of UTC that it was written with. Only ``string()`` tells it."""
+    """Seconds east of UTC in the original text. Only ``string()`` shows it."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -252,7 +252,7 @@ _ORDERED: Final = frozenset({str, bytes, bool, Timestamp, Duration})
 
 
 def size_of(value: Value) -> int:
-    """The size that costs are reckoned by: characters, bytes, entries; 1 for whatever has no size.
+    """The size on which costs are based: characters, bytes or entries; 1 for values without a size.
 
     A library's class takes part by defining ``__len__``.
     """

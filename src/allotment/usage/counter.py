@@ -27,7 +27,7 @@ def standstill(lease: dict[str, Any] | None, now: datetime) -> str:
     renewed = moment(spec.get("renewTime"))
     if renewed is None:
         return (
-            "the counter of ResourcePools is not running, or older than its heartbeat: their counts may be of any time "
+            "the counter of ResourcePools is not running, or older than its heartbeat: the counts may be out of date "
             f"(there is no lease {NAMESPACE}/{NAME})"
         )
     lasts = spec.get("leaseDurationSeconds")
@@ -35,8 +35,8 @@ def standstill(lease: dict[str, Any] | None, now: datetime) -> str:
     at, ago = renewed.strftime("%Y-%m-%d %H:%M:%S UTC"), (now - renewed).total_seconds()
     if ago < -_AHEAD_SECONDS:
         return (
-            f"whether ResourcePools are being counted cannot be told, so their counts may be of any time: the lease {NAMESPACE}/{NAME} "
-            f"was renewed at {at}, which is yet to come; compare the clocks"
+            f"ResourcePools may not be counted any more, so their counts may be out of date: the lease {NAMESPACE}/{NAME} "
+            f"was renewed at {at}, which is in the future; compare the clocks"
         )
     if ago <= seconds + _GRACE_SECONDS:
         return ""

@@ -66,7 +66,9 @@ def partition_kinds(
     for position, key in _keys(inventory, plan, None if declared else default):
         found.setdefault(key, []).append(position)
     if len(found) > KINDS_MAX:
-        raise PartitionError(TOO_MANY, f"there are {len(found)} kinds, of which {KINDS_MAX} can be told")
+        raise PartitionError(
+            TOO_MANY, f"there are {len(found)} kinds, but at most {KINDS_MAX} can be reported"
+        )
     return tuple(
         PartitionKind(*key, len(found[key]), _fitting(inventory, plan, found[key], in_use))
         for key in sorted(found)

@@ -207,7 +207,7 @@ class _Judge:
             return DeviceObstacle(COUNTERS_EXHAUSTED, f"lacks {', '.join(told)}, in use by its neighbours")
         if counters.overdrawn:
             return DeviceObstacle(COUNTERS_EXHAUSTED, _OVERDRAWN)
-        return DeviceObstacle(LOCKED_OUT, "cannot be used together with what is in use beside it")
+        return DeviceObstacle(LOCKED_OUT, "cannot be used together with its neighbours in use")
 
     def errors(self) -> list[str]:
         return [_OVERDRAWN] if self._counters is not None and self._counters.overdrawn else []

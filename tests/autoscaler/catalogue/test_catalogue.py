@@ -60,7 +60,7 @@ MISTAKES = {
     ),
     "no offering": (
         TYPE.partition("  offerings")[0],
-        "0.yaml:4: InstanceType m1: spec.offerings: is required: where the machine can be had",
+        "0.yaml:4: InstanceType m1: spec.offerings: is required: where the machine is sold",
     ),
     "one offering twice": (
         TYPE + '  - {zone: a, price: "2"}\n',

@@ -197,7 +197,7 @@ def test_patience() -> None:
             id="unknown strategy",
         ),
         pytest.param(
-            "gangs: true\ngangs: false", 's.yaml: line 4: the key "gangs" stands twice', id="key twice"
+            "gangs: true\ngangs: false", 's.yaml: line 4: the key "gangs" occurs twice', id="key twice"
         ),
     ],
 )

@@ -38,7 +38,7 @@ class TextError(ValueError):
 
 def duplicate(key: str) -> str:
     """The error about a key that is given twice."""
-    return f'the key "{key[:80]}" stands twice in one mapping; remove one of them'
+    return f'the key "{key[:80]}" occurs twice in one mapping; remove one of them'
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,7 @@ class YamlValues:
     def _alias(self, anchor: str) -> None:
         target = self._anchors.get(anchor)
         if target is None:
-            raise TextError(self._line, f"the alias *{anchor} names nothing that is complete before it")
+            raise TextError(self._line, f"the alias *{anchor} refers to nothing that is complete before it")
         self._aliased += target.size
         if self._aliased > MAX_ALIASED:
             raise TextError(

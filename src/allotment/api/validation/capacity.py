@@ -117,7 +117,7 @@ def _check_step(
     for name in ("default", "max"):
         if name in given and (given[name] - least).nanos % step.nanos:
             yield path.child("step").invalid(
-                f"must divide the way from min {least} to {name} {given[name]}", str(step)
+                f"must divide the distance from min {least} to {name} {given[name]}", str(step)
             )
 
 

@@ -159,7 +159,7 @@ def validate_instance_type(type_: InstanceType) -> list[FieldError]:
             )
     if not spec.offerings:
         errors.append(
-            _SPEC.child("offerings").required("is required: where the machine can be had, and its price")
+            _SPEC.child("offerings").required("is required: where the machine is sold, and its price")
         )
     if spec.dynamic_resources is not None:
         errors += check_dynamic_resources(spec.dynamic_resources, _SPEC.child("dynamicResources"))

@@ -48,7 +48,7 @@ def check_page(method: str, headers: Headers, names: Collection[str]) -> None:
         raise _foreign(method, origin, site)
     if not _is_ours(host, names):
         raise Forbidden(
-            f'a browser asked for "{host[:_SHOWN]}", which is no name of this server: its certificate names '
+            f'a browser asked for "{host[:_SHOWN]}", which is not a name of this server: its certificate has '
             f"{', '.join(sorted(names))}"
         )
 

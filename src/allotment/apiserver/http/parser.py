@@ -71,7 +71,7 @@ class Parser:
             return None  # a request for another protocol (``kubectl exec``) gets an answer in this one
         except httptools.HttpParserError:  # bad syntax, or an error that we raised
             if self._head_bytes <= limits.MAX_HEADERS:
-                return BadRequest("this is no HTTP request that the server can read")
+                return BadRequest("this is not an HTTP request that the server can read")
         if self._head_bytes > limits.MAX_HEADERS or self._unheard > limits.MAX_HEADERS:
             return HeadTooLarge(f"the request's headers are too large: limit is {limits.MAX_HEADERS}")
         return None

@@ -58,7 +58,7 @@ def apply(
     """The object after ``config`` was applied to ``live`` (None: there is none yet), managedFields included.
 
     Both are in ``api_version``, which ``schema`` describes; both stay as they are. An object that comes back equal
-    need not be stored; one that defaults make equal is for whoever stores it to notice. Raises Invalid without a manager,
+    need not be stored; the caller must notice one that defaults make equal. Raises Invalid without a manager,
     BadRequest for a configuration that makes no sense, and Conflict for fields that others own.
     """
     if not manager:

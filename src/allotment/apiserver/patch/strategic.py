@@ -183,7 +183,7 @@ def _merge_objects(live: list[Obj], patch: list[Obj], schema: Schema) -> list[Ob
 
 
 def _special_elements(patch: list[Obj], key_of: _Identify) -> tuple[set[Any], bool]:
-    """The merge keys that elements with ``$patch: delete`` name, and whether the list is to be replaced."""
+    """The merge keys in elements with ``$patch: delete``, and whether the patch replaces the list."""
     doomed, replace = set(), False
     for element in patch:
         directive = element.get(DIRECTIVE, _UNKNOWN)

@@ -1,7 +1,7 @@
-"""What the status of a job may say, and how it may change: a verdict stands, counts do not fall, the end has a time.
+"""Rules for the status of a job and its changes: a verdict is final, counts do not fall, the end has a time.
 
-Jobs may be run by controllers of others (``spec.managedBy``), so the server holds all of them to this. A rule is asked only
-when what it is about has changed: a status that breaks one already can still be mended in its other parts.
+Other controllers may run jobs (``spec.managedBy``), so the server enforces the rules for all of them. A rule applies only
+to changed fields: a status that already breaks a rule can still be corrected in its other parts.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PART = re.compile(r"([0-9]{1,10})(?:-([0-9]{1,10}))?", re.ASCII)
 
 
 class _State:
-    """A job's status, as far as the rules ask."""
+    """The parts of a job's status that the rules read."""
 
     def __init__(self, job: Obj) -> None:
         self.spec: Obj = job["spec"]

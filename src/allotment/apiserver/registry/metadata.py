@@ -202,7 +202,7 @@ def _finalizer_errors(finalizers: list[str], qualified: bool) -> Iterator[FieldE
 
 
 def _finalizer_additions(new: Obj, old: Obj) -> Iterator[FieldError]:
-    """That an object which is being deleted gets no more of them."""
+    """Requires that an object that is being deleted gets no more finalizers."""
     added = set(new.get("finalizers") or ()) - set(old.get("finalizers") or ())
     if added:
         listed = some_of([json.dumps(shortened(finalizer)) for finalizer in added])

@@ -1,7 +1,7 @@
-"""Who owns which fields of an object: the registry's side of managedFields and server-side apply.
+"""Field ownership: the registry's side of managedFields and server-side apply.
 
-Ownership is tracked in the version that the request speaks. What a strategy will put back anyway (the status on a
-write to the object, everything else on a write to its status) is nobody's.
+Ownership is tracked in the version of the request. Fields that a strategy will restore anyway (the status on a write to
+the object, everything else on a write to its status) have no owner.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def applied(
 
 
 def put_back(served: ServedResource, subresource: str) -> FieldSet:
-    """What the strategy keeps as it was, whoever writes it."""
+    """The fields that the strategy restores after every write."""
     if not served.resource.status:
         return EMPTY
     return _all_but_status(served) if subresource == "status" else _STATUS

@@ -89,9 +89,9 @@ class Reads:
     def unread(
         self, served: ServedResource, namespace: str, options: ListOptions
     ) -> Iterator[Sequence[Record]]:
-        """What :meth:`list` would decode to see whether it is meant, in groups that are short work. Raises StatusError.
+        """The records that :meth:`list` would decode to test the selection, in small groups. Raises StatusError.
 
-        It is decoded once only: whoever has had the selection match them all has a list that is short work too."""
+        Each record is decoded only once: after the selection has tested all of them, the list itself is quick too."""
         if not options.selection:
             return
         records, _, _ = self._candidates(served, namespace, options)

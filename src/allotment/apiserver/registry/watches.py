@@ -138,7 +138,7 @@ class Watching:
 
 
 def _runs(changes: list[Change]) -> Iterator[list[Change]]:
-    """Groups of changes that are short work, whatever the form is in which they are told."""
+    """Groups of changes that are quick to encode, whatever their form."""
     run: list[Change] = []
     size = 0
     for change in changes:

@@ -54,7 +54,7 @@ class Record:
         self.data = data  # JSON in the hub version, resourceVersion included
         # selectable fields, kept by the registry once it worked them out
         self.fields: Mapping[str, str] | None = None
-        # decoded, while the loop works on it or followers are told of the write: not to be kept or changed
+        # the decoded object during a write and its followers' calls; do not keep or change it
         self.at_hand: Obj | None = None
         # the schema that the account of who owns which fields agrees with, if known
         self.accounted: object = None

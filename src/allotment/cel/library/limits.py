@@ -1,4 +1,4 @@
-"""How much a single call may make or look at, whatever its cost says.
+"""Limits on what a single call may create or visit, independent of its cost.
 
 Costs are charged after a call, by rules that are upstream's and not ours to change. Where those rules see
 less than the work (a text repeated through ``replace``, a value that shares its parts a thousandfold), these

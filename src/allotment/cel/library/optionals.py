@@ -27,7 +27,7 @@ def of_non_zero_value(value: Value) -> Optional:
 
 
 def is_zero(value: Value) -> bool:
-    """Null, zero, false, empty, and the first moment that can be told. Nothing else is, an absent optional included."""
+    """True for null, zero, false, empty values and the earliest timestamp; false for all others, even an absent optional."""
     if value is None or type(value) in _NUMERIC:
         return not value
     if isinstance(value, _SIZED):

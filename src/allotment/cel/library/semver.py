@@ -13,7 +13,7 @@ CLASS_NAMES[Version] = SEMVER.name  # the class lives below this package and can
 
 
 def parse(text: str, normalize: bool = False) -> Version:
-    """Strictly, or with mercy for a leading ``v``, missing numbers and leading zeros."""
+    """Parses strictly, or leniently about a leading ``v``, missing numbers and leading zeros."""
     try:
         return Version.parse_normalized(text) if normalize else Version.parse(text)
     except VersionError as exc:

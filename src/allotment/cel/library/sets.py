@@ -1,4 +1,4 @@
-"""The sets extension of cel-go: lists looked at as sets."""
+"""The sets extension of cel-go: lists treated as sets."""
 
 from collections.abc import Callable, Sequence
 

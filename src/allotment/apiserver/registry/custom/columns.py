@@ -81,6 +81,6 @@ AGE: Final = _column(
         "name": "Age",
         "type": "date",
         "jsonPath": ".metadata.creationTimestamp",
-        "description": "When the object was created, told as how long ago that was.",
+        "description": "The time since the object was created.",
     }
 )

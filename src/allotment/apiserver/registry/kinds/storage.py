@@ -149,7 +149,7 @@ CLASS_COLUMNS = (
 )
 DRIVER_COLUMNS = (
     flag("AttachRequired", "spec.attachRequired", "Whether volumes are attached first.", absent=True),
-    flag("PodInfoOnMount", "spec.podInfoOnMount", "Whether it is told about pods."),
+    flag("PodInfoOnMount", "spec.podInfoOnMount", "Whether the driver gets information about pods."),
     flag("StorageCapacity", "spec.storageCapacity", "Whether it reports capacity."),
     PrinterColumn(
         "TokenRequests",

@@ -36,7 +36,7 @@ def access_reviews(authorization: Authorization) -> tuple[Review, ...]:
             "selfsubjectaccessreviews",
             False,
             partial(_self_access, authorization),
-            "Asks whether whoever sends it may do something.",
+            "Asks whether its sender may do something.",
         ),
         Review(
             _VERSION,
@@ -60,7 +60,7 @@ def access_reviews(authorization: Authorization) -> tuple[Review, ...]:
             "selfsubjectrulesreviews",
             False,
             partial(_rules, authorization),
-            "Asks for everything that whoever sends it may do in a namespace.",
+            "Asks for everything that its sender may do in a namespace.",
         ),
     )
 
