@@ -421,8 +421,8 @@ class TenantQueues:
         return max(parts, default=0.0)
 
     def stated(self, name: str) -> Amounts:
-        """What a queue itself says that it deserves, and at least its guarantee. A guarantee alone says nothing about what the
-        queue deserves of other resources."""
+        """What a queue itself says that it deserves, raised to its guarantee. A guarantee of a resource that ``deserved`` does
+        not name states nothing."""
         queue = self._cluster.queues.get(name)
         kept = guaranteed(queue)
         return {each: max(amount, kept.get(each, 0)) for each, amount in deserved(queue).items()}
