@@ -159,7 +159,7 @@ class Claims:
     # --- questions ---
 
     def untouched(self, key: str) -> bool:
-        """Whether the claim exists and has no allocation or users, neither now nor in flight."""
+        """Whether an existing claim has no allocation and no users, neither now nor in flight."""
         status = self.objects[key].status
         return (
             status.allocation is None

@@ -39,8 +39,8 @@ class _Fare(NamedTuple):
 
 
 class NodeWording(NamedTuple):
-    """The words for a node, and whether an unused node would fit, as far as that is cheap to know. ``lasting`` means that even an
-    unused node certainly would not."""
+    """The words for a node, and whether the answer would differ if nothing were in use there, as far as that is cheap to know.
+    ``lasting`` means that it certainly would not."""
 
     words: str
     by_use: bool
