@@ -151,7 +151,7 @@ class SchedulerMetrics(Collector):
         profiles = self._core.profiles if self._core is not None else {}
         return next(iter(profiles)) if len(profiles) == 1 else ""
 
-    # --- what is counted when somebody asks ---
+    # --- what is counted at each scrape ---
 
     def collect(self) -> Iterable[Metric]:
         counts = dict.fromkeys(QUEUES.values(), 0)

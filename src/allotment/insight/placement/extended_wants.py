@@ -29,7 +29,7 @@ class ExtendedResources:
         self._cluster = cluster
 
     def wanted(self, pod: Pod) -> Amounts:
-        """The extended resources that a pod without a node requests; empty for a pod that has them already."""
+        """The extended resources that a pod requests; empty for a pod that already has a node."""
         if pod.spec.node_name:
             return {}
         asked = requests_of(pod.spec)

@@ -231,7 +231,7 @@ def _capacity_words(ask: Ask, device: PooledDevice) -> str:
 
 
 def _shortage(problem: Problem, ask: Ask, position: int) -> str:
-    """What a suited device that nobody has whole is short of; empty if of nothing."""
+    """What a suitable device lacks although no claim holds the whole device; empty if it lacks nothing."""
     bit, draw, counters = 1 << position, problem.draws.get(position), problem.counters
     if draw is not None and counters is not None and not problem.shareable & problem.shared & bit:
         if draw.pool in counters.overdrawn:
