@@ -6,9 +6,9 @@ the sum of
 
 * 50 × how early the chosen alternatives are: for each request with ``firstAvailable`` 1 for its first entry, 0 for its last,
   and the average over all such requests; 1 if there is none;
-|* 20 × (1 − size), averaged over the devices. The size of a device is the average of its capacities, each as a fraction of the
-largest that any device of its driver has. Without capacities, it is the largest fraction that the device draws of a counter;
-without both, 1;
+* 20 × (1 − size), averaged over the devices. The size of a device is the average of its capacities, each as a fraction of the
+  largest that any device of its driver has. Without capacities, it is the largest fraction that the device draws of a counter;
+  without both, 1;
 * 10 × (1 − cut), averaged over the devices. The cut of a device is the largest fraction that it draws of a counter on which other
   devices draw too, since that could be partitioned differently. It is 0 for a device that shares no counter;
 * 20 × existing use, averaged over the devices. For a share, it is 1 if another claim has a share of the device. For a device that

@@ -7,8 +7,8 @@ known.
 
 Three measures, each for its purpose:
 
-|* ``beyond`` is a hard limit: the ``capability`` of the queue and its ancestors, and what is left beside the ``guarantee`` of
-other queues. Nothing is placed above it.
+* ``beyond`` is a hard limit: the ``capability`` of the queue and its ancestors, and what is left beside the ``guarantee`` of
+  other queues. Nothing is placed above it.
 * ``share`` decides whose turn it is: the fraction that a queue uses of what it may expect, by ``deserved`` or else by weight. The
   queue with the smallest share is served first.
 * ``due`` is what can be reclaimed for a queue. It is ``deserved`` if the queue states that. The remainder is divided by weight
