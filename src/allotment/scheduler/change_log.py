@@ -1,4 +1,4 @@
-"""Names of what changed, in order, for readers who catch up when they like."""
+"""The names of what changed, in order, for readers that catch up at their own pace."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ _KEPT = 200_000
 
 
 class ChangeLog:
-    """A reader remembers ``end`` and later asks what came ``since``. Old entries are dropped; who needs them starts over."""
+    """A reader remembers ``end`` and later asks what came ``since``. The log drops old entries; a reader that needs them starts
+    over."""
 
     def __init__(self) -> None:
         self._names: list[str] = []

@@ -1,4 +1,4 @@
-"""The time as the scheduler has been told it."""
+"""The time as of the scheduler's last ``Tick``."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Clock:
-    """One value for a whole core, in seconds. The core moves it, by what ``Tick`` events say; its parts only read it.
+    """One time for a whole core, in seconds. The core moves it by ``Tick`` events; its parts only read it.
 
-    Plugins and the placer get the time of an attempt with it (``Cycle.now``): they are asked on other clusters too.
+    Plugins and the placer get the time with each attempt (``Cycle.now``), because they also work on other clusters.
     """
 
     now: float = 0.0
 
     def advance(self, now: float) -> None:
-        """It is so late by now; the clock never goes back."""
+        """Moves the clock to this time; it never goes back."""
         self.now = max(self.now, now)

@@ -12,13 +12,13 @@ from allotment.scheduler.framework import Status, StatusCode
 
 MOST_REASONS = 8
 _NODES = frozenset(("NodeAffinity", "DynamicResources"))
-"""The plugins that hear of new nodes, and of claims that are free to be had elsewhere."""
+"""The plugins that new nodes wake, and claims that become free for use elsewhere."""
 _VALUE = re.compile(
     r"""(?<==)[\w.-]+(?=:No(?:Schedule|Execute)\b)"""
     r"""|(?<![\w.-])[0-9]+(?:\.[0-9]+)?(?:[kMGTPE]i?|m)?(?![\w.-])"""
     r"""|(?<=\()[^()]*(?=\)$)"""
 )
-"""The value of a taint, an amount by itself, or what was read of a device, which ends a reason in brackets."""
+"""Matches the value of a taint, a separate amount, or the values read from a device, which end a reason in brackets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +27,14 @@ class NoNode:
 
     words: str
     plugins: frozenset[str]
-    error: bool = False  # something is broken, rather than full
+    error: bool = False  # something is broken, as opposed to full
     resolvable: bool = True  # preemption may help on some node
-    passing: bool = False  # not worth a word unless it lasts
+    passing: bool = False  # not reported unless it lasts
     lasting: bool = False  # on all nodes: see ``Status``
 
 
 def refused_by(status: Status) -> NoNode:
-    """A plugin turned the pod away before any node was asked."""
+    """The refusal of a plugin that rejected the pod before any node was asked."""
     return NoNode(
         status.words,
         frozenset((status.plugin,)),
@@ -45,7 +45,7 @@ def refused_by(status: Status) -> NoNode:
 
 
 def refused_everywhere(rejections: Mapping[Status, int], nodes: int) -> NoNode:
-    """Every node said no; ``rejections`` counts the nodes of each status."""
+    """The refusal if every node rejected the pod; ``rejections`` counts the nodes of each status."""
     if not nodes:
         return NoNode("0/0 nodes: there are none in the cluster", _NODES, resolvable=False)
     counts: dict[str, int] = {}
@@ -59,7 +59,7 @@ def refused_everywhere(rejections: Mapping[Status, int], nodes: int) -> NoNode:
     if others:
         parts.append(counted(others, "are ruled out by the pod's claims or node names"))
     plugins = frozenset(status.plugin for status in rejections if status.plugin)
-    if others or not all(status.plugin for status in rejections):  # by no plugin: the node is not known
+    if others or not all(status.plugin for status in rejections):  # no plugin: an unknown node
         plugins |= _NODES
     return NoNode(
         f"0/{nodes} nodes: {'; '.join(parts)}",
@@ -70,7 +70,7 @@ def refused_everywhere(rejections: Mapping[Status, int], nodes: int) -> NoNode:
 
 
 def folded(counts: Mapping[str, int]) -> dict[str, int]:
-    """Reasons that differ only in values as one: ``have only 40Gi to 80Gi gpu``, ``(model is "a"; "b"; 3 more)``."""
+    """Combines reasons that differ only in values: ``have only 40Gi to 80Gi gpu``, ``(model is "a"; "b"; 3 more)``."""
     alike: dict[str, list[str]] = {}
     for words in sorted(counts):
         alike.setdefault(_VALUE.sub("#", words), []).append(words)

@@ -1,4 +1,4 @@
-"""Disruption budgets: how many pods of each may still be evicted, while victims are being chosen."""
+"""Disruption budgets: how many pods of each may still be evicted while the scheduler chooses victims."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 class Budgets:
-    """How many pods of each disruption budget may still go."""
+    """How many pods of each disruption budget may still be evicted."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._budgets = [(budget, pods_selected(budget.spec.selector)) for budget in cluster.budgets.values()]
         self._left = [budget.status.disruptions_allowed for budget, _ in self._budgets]
 
     def spend(self, *pods: PodInfo) -> bool:
-        """Whether pods may go, all of them; if so, that is counted."""
+        """Whether all these pods may be evicted; if so, counts them."""
         cost = self._cost(pods)
         if not self._affords(cost):
             return False
@@ -31,7 +31,7 @@ class Budgets:
         return True
 
     def allow(self, *pods: PodInfo) -> bool:
-        """Whether pods may go, all of them; nothing is counted."""
+        """Whether all these pods may be evicted; counts nothing."""
         return self._affords(self._cost(pods))
 
     def _cost(self, pods: Iterable[PodInfo]) -> Counter[int]:
@@ -41,7 +41,7 @@ class Budgets:
         return all(self._left[number] >= count for number, count in cost.items())
 
     def _of(self, pod: PodInfo) -> list[int]:
-        """The budgets that a pod counts for. One that was evicted already is counted in what is left."""
+        """The budgets that a pod counts for. What a budget has left already reflects pods that were evicted."""
         return [
             number
             for number, (budget, selector) in enumerate(self._budgets)

@@ -1,10 +1,11 @@
-"""A log of all that a core heard and said, as lines of JSON, and its replay: the same events lead to the same instructions.
+"""A log of all events and instructions of a core, as lines of JSON, and its replay: the same events lead to the same
+instructions.
 
-The first line of a file is ``opening``, which has the configuration. Each other line is an event or an instruction; the
-instructions that an event led to follow it. An object is written when it changed, and not again as the old one of its next
-change: the replay remembers it. ``Driver(hear=EventLog(write))`` records a run (``daemons.event_recording`` into a file);
-``replay(lines, Scheduler(…))`` has a fresh core, with the same profiles, hear it again, and tells where it first says something
-else. That is how a decision that nobody understands is looked at again, with a debugger, as often as one likes.
+The first line of a file is ``opening``, with the configuration. Each other line is an event or an instruction; the instructions
+that an event led to follow it. The log writes an object when it changed, but not again as the old state of its next change: the
+replay remembers it. ``Driver(hear=EventLog(write))`` records a run (``daemons.event_recording`` into a file). ``replay(lines,
+Scheduler(…))`` feeds the events to a fresh core with the same profiles, and reports where its instructions first differ. A
+developer can so repeat a puzzling decision in a debugger as often as needed.
 """
 
 from __future__ import annotations
@@ -50,13 +51,13 @@ _READ: tuple[type[ApiStruct], ...] = (
     semantic.ResourceClassParameters,
     semantic.ResourceClaimParameters,
     *STORAGE,
-    ResourcePool,  # the core does not look at them, but hears of them
+    ResourcePool,  # the core receives but ignores them
 )
 _KINDS = {kind.__name__: kind for kind in _READ}
 
 
 class BrokenLog(ValueError):
-    """A line that no core heard or said. The message names the line."""
+    """A line that is neither an event nor an instruction. The message names the line."""
 
 
 class _Opening(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -73,7 +74,7 @@ def opening(configuration: Configuration) -> str:
 
 
 def configuration_of(line: str) -> Configuration:
-    """What ``opening`` wrote. Raises BrokenLog."""
+    """The configuration that ``opening`` wrote. Raises BrokenLog."""
     try:
         return msgspec.json.decode(line, type=_Opening).configuration
     except msgspec.DecodeError as exc:
@@ -81,7 +82,7 @@ def configuration_of(line: str) -> Configuration:
 
 
 class EventLog:
-    """Records what it is called with, line by line; see the module."""
+    """Records the events and instructions that it is called with, line by line."""
 
     def __init__(self, write: Callable[[str], object]) -> None:
         self._write = write
@@ -109,7 +110,7 @@ def record(heard: Event | Instruction) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ReplayDifference:
-    """The first place where a replay left its log. None: nothing was logged, or said, there."""
+    """The first place where a replay differs from its log. None means that the log, or the core, has nothing there."""
 
     line: int  # of the log, from 1
     logged: Json | None
@@ -120,8 +121,8 @@ class ReplayDifference:
 
 
 def replay(lines: Iterable[str], core: Scheduler, first: int = 1) -> ReplayDifference | None:
-    """Has a fresh core hear a log again; returns where it first says something else. ``first`` is the number of the first
-    line. Raises BrokenLog."""
+    """Replays a log on a fresh core and returns the first difference. ``first`` is the number of the first line. Raises
+    BrokenLog."""
     objects: dict[tuple[str, str, str], ApiStruct] = {}
     said: list[Json] = []  # since the last event, and not in the log yet
     number = first - 1

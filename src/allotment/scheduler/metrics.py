@@ -1,7 +1,7 @@
-"""Numbers about a scheduler, under kube-scheduler's names where it has them; the others begin with ``allotment_``.
+"""Metrics of a scheduler, under kube-scheduler's names where it has them; the others begin with ``allotment_``.
 
-The driver passes on what goes into the core and what comes out of it, and how long each attempt took; the core itself knows
-nothing of this. What the core keeps anyway, the pods that wait, is counted when somebody asks.
+The driver passes on the core's events and instructions, and the duration of each attempt; the core itself knows nothing of
+metrics. Waiting pods, which the core keeps anyway, are counted at each scrape.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 
 SCHEDULED, UNSCHEDULABLE, ERROR = "scheduled", "unschedulable", "error"
 QUEUES = {ACTIVE: "active", BACKOFF: "backoff", PARKED: "unschedulable", GATED: "gated"}
-"""Our places of the queue, as kube-scheduler calls them."""
+"""The places of our queue under kube-scheduler's names."""
 
 
 class SchedulerMetrics(Collector):
-    """One scheduler's numbers. ``follow`` names the core that they are about; a new one after each election."""
+    """The metrics of one scheduler. ``follow`` sets the core to measure; each election brings a new one."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._core: Scheduler | None = None
         self._came: dict[str, float] = {}  # pods that are not bound → when they were first seen
-        self._allocating: set[int] = set()  # writes of allocations that are under way
+        self._allocating: set[int] = set()  # writes of allocations in flight
         self._unbound: dict[str, int] = {}  # how many of the core's failed bindings are counted, by profile
         attempts = Counter(
             "scheduler_schedule_attempts_total",
@@ -71,13 +71,13 @@ class SchedulerMetrics(Collector):
             ("result",),
             registry=registry,
         )
-        # By their labels, each looked up once: that costs more than to count.
+        # Counters by label, each looked up once, because a look-up costs more than counting.
         self._attempt, self._duration = cache(attempts.labels), cache(durations.labels)
         self._allocation = cache(allocations.labels)
         registry.register(self)
 
     def follow(self, core: Scheduler) -> None:
-        """From now on the numbers are about this core, to which nothing has been said yet."""
+        """Measures this core from now on. It must not have handled any event yet."""
         self._core = core
         self._came.clear()
         self._allocating.clear()
@@ -86,7 +86,7 @@ class SchedulerMetrics(Collector):
     # --- what the driver tells ---
 
     def heard(self, event: Event) -> None:
-        """Before the core hears it."""
+        """Called before the core handles the event."""
         match event:
             case Changed(new=Pod() as pod):
                 self._pod(pod)
@@ -100,7 +100,7 @@ class SchedulerMetrics(Collector):
                 self._allocation(event.why.value).inc()
 
     def told(self, instructions: Iterable[Instruction]) -> None:
-        """What the core answered to one event."""
+        """Takes the core's instructions for one event."""
         preemptors = victims = 0
         for instruction in instructions:
             match instruction:
@@ -118,7 +118,7 @@ class SchedulerMetrics(Collector):
             self._victims.observe(victims)
 
     def attempted(self, seconds: float, *, placed: bool) -> None:
-        """One attempt of the core has ended."""
+        """Takes the duration of one attempt of the core."""
         result = SCHEDULED if placed else UNSCHEDULABLE
         profile = self._core.profile if self._core is not None else ""
         self._duration(result, profile).observe(seconds)
@@ -147,11 +147,11 @@ class SchedulerMetrics(Collector):
             self._waits.observe(max(0.0, core.clock.now - came))
 
     def _only_profile(self) -> str:
-        """Of a pod that is gone; with one profile that is clear."""
+        """The profile of a pod that is gone, if there is only one profile."""
         profiles = self._core.profiles if self._core is not None else {}
         return next(iter(profiles)) if len(profiles) == 1 else ""
 
-    # --- what is counted when somebody asks ---
+    # --- what is counted at each scrape ---
 
     def collect(self) -> Iterable[Metric]:
         counts = dict.fromkeys(QUEUES.values(), 0)
@@ -169,5 +169,5 @@ class SchedulerMetrics(Collector):
         yield family
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing: registering must not count."""
+        """Returns nothing, because registering must not count."""
         return ()

@@ -1,5 +1,5 @@
-"""The priority that a pod has once it is created: of its class, or of the class that is the default. The server resolves it at creation;
-templates and manifests only name the class."""
+"""The priority that a pod gets on creation, from its class or the default class. The server resolves it at creation; templates
+and manifests only name the class."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from allotment.api.core import PodSpec
 
 _EVERYWHERE = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
-"""Classes that every server has."""
+"""Priority classes that every server has."""
 
 
 def with_priority(spec: PodSpec, classes: Mapping[str, PriorityClass]) -> PodSpec:
-    """The spec with its priority; as it is where it has one, or its class is not known."""
+    """The spec with its priority filled in; unchanged if it has one already or its class is unknown."""
     if spec.priority is not None:
         return spec
     if spec.priority_class_name:
@@ -30,6 +30,7 @@ def with_priority(spec: PodSpec, classes: Mapping[str, PriorityClass]) -> PodSpe
 
 
 def default_class(classes: Mapping[str, PriorityClass]) -> str:
-    """The name of the class of pods that name none; empty if there is no such class. Of several it is the one of the lowest value."""
+    """The name of the class for pods that name none; empty if there is none. Among several, the one with the lowest value
+    counts."""
     found = [(each.value, name) for name, each in classes.items() if each.global_default]
     return min(found)[1] if found else ""

@@ -108,7 +108,7 @@ class _Bucket:
     plugins: frozenset[str] = frozenset()
     lasting: bool = False
     scout: str = ""  # the entry of this shape that was sent to be tried
-    order: list[Rank] = field(default_factory=list)  # a heap, with some that are gone
+    order: list[Rank] = field(default_factory=list)  # a heap, which may hold entries that are gone
 
     def add(self, entry: QueueEntry) -> None:
         self.entries[entry.key] = entry
@@ -130,7 +130,7 @@ V = TypeVar("V")
 
 
 def _forget(those: dict[str, dict[K, V]], plugin: str, key: K) -> None:
-    """So that what nobody is in is empty."""
+    """Removes a key, and its collection if that is then empty."""
     mine = those.get(plugin)
     if mine is not None and key in mine:
         del mine[key]
@@ -139,12 +139,12 @@ def _forget(those: dict[str, dict[K, V]], plugin: str, key: K) -> None:
 
 
 _Happening = tuple["type[ApiStruct]", bool, bool]
-"""A kind, whether an object of it appeared, and whether it went; neither: it changed."""
+"""A kind, whether an object of it appeared, and whether it was deleted; neither means that it changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Interest:
-    """A plugin that a change may concern, and the questions that it can answer about that."""
+    """A plugin that a change may concern, and the quick tests that it offers."""
 
     plugin: Plugin
     picky: HelpsAnyone | None
@@ -152,7 +152,7 @@ class _Interest:
 
 
 class SchedulingQueue:
-    """See the module. ``plugins`` are all plugins of all profiles, by name."""
+    """Holds the waiting entries and decides which is tried next. ``plugins`` are all plugins of all profiles, by name."""
 
     def __init__(
         self, clock: Clock, plugins: Iterable[Plugin], gate: Gate, backoff: QueueBackoff | None = None
@@ -164,19 +164,19 @@ class SchedulingQueue:
         self._entries: dict[str, QueueEntry] = {}
         self._active = FairOrder(lambda rank: self._ready(rank, slow=False))
         self._slow = FairOrder(lambda rank: self._ready(rank, slow=True))
-        self._costly: dict[Hashable, None] = {}  # kinds of entries that took more than one turn the last time
-        self._steps = {False: 0, True: 0}  # what decisions cost, by whether they were from the slow lane
+        self._costly: dict[Hashable, None] = {}  # kinds of entries that took more than one turn last time
+        self._steps = {False: 0, True: 0}  # the cost of decisions, by whether they came from the slow lane
         self._lanes: dict[str, list[Rank]] = {}  # the same for entries in lanes
         self.turn: Callable[[str], tuple[float, ...]] = lambda lane: ()
         self._resting: list[tuple[float, str]] = []
         self._buckets: dict[Hashable, _Bucket] = {}
         self._gated: dict[str, dict[str, QueueEntry]] = {}  # by the plugin whose gate it is
         self._numbers = 0
-        self._failures: dict[str, int] = {}  # entry → how often its binding failed; not only of those here
-        # plugin → shapes without a scout that it turned away, and others
+        self._failures: dict[str, int] = {}  # entry → failed bindings, also of entries not in the queue
+        # plugin → shapes without a scout that it rejected, and others
         self._blamed: dict[str, dict[Hashable, None]] = {}
-        self._lasting: dict[str, dict[Hashable, None]] = {}  # the same, of those that it turned away for good
-        self._gangs: dict[Hashable, None] = {}  # shapes of which an entry is more than one pod, some gone
+        self._lasting: dict[str, dict[Hashable, None]] = {}  # the same for shapes rejected for good
+        self._gangs: dict[Hashable, None] = {}  # shapes with entries of several pods, perhaps gone since
         self._interested: dict[_Happening, dict[str, _Interest]] = {}
         for plugin in self.plugins.values():
             interest = _Interest(
@@ -217,8 +217,8 @@ class SchedulingQueue:
         lane: str = "",
         gate: str = "",
     ) -> QueueEntry:
-        """A new entry, ready to be tried, or at the gate of a plugin. Of those of equal priority that are in lanes, the lane
-        with the lowest ``turn`` is served first."""
+        """Adds a new entry, which is ready to be tried or waits at the gate of a plugin. Among entries of equal priority in
+        lanes, the lane with the lowest ``turn`` is served first."""
         assert key not in self._entries, f"{key} is queued already"
         self._numbers += 1
         now = self._clock.now
@@ -231,7 +231,7 @@ class SchedulingQueue:
         return entry
 
     def remove(self, key: str) -> None:
-        """An entry is placed, or gone. If it was a scout that got its place, the next one of its shape follows."""
+        """Removes an entry that was placed or deleted. If it was a scout, the next one of its shape follows."""
         self.gate.forget(key)
         entry = self._entries.pop(key, None)
         if entry is None:
@@ -242,8 +242,8 @@ class SchedulingQueue:
     # --- the gate ---
 
     def shut(self, key: str, status: Status) -> None:
-        """Keeps an entry from being tried until an event that can help the pods that the status's plugin turned away. People are
-        told if that lasts."""
+        """Keeps an entry from being tried until an event can help pods that the status's plugin rejected. The pod's condition
+        says why if that takes long."""
         entry = self._entries[key]
         if entry.place != GATED or status.plugin not in entry.plugins:
             self._leave(entry)
@@ -252,7 +252,7 @@ class SchedulingQueue:
         self.gate.say_later(key, status)
 
     def overdue(self) -> Iterator[tuple[str, Status]]:
-        """The keys of entries of which it is time to say why they wait."""
+        """The keys of entries whose condition must now say why they wait."""
         return self.gate.overdue(self._entries)
 
     def _shut(self, entry: QueueEntry, plugin: str) -> None:
@@ -260,7 +260,7 @@ class SchedulingQueue:
         self._gated.setdefault(plugin, {})[entry.key] = entry
 
     def open(self, key: str) -> None:
-        """Lets an entry in; a backoff still counts."""
+        """Admits an entry; a backoff still applies."""
         self.gate.forget(key)
         self._open(self._entries[key])
 
@@ -273,7 +273,7 @@ class SchedulingQueue:
                 self._activate(entry)
 
     def activate(self, key: str) -> None:
-        """Has an entry tried soon, wherever it is; a backoff still counts."""
+        """Makes an entry be tried soon, wherever it is; a backoff still applies."""
         entry = self._entries[key]
         if entry.place == PARKED:
             bucket = self._buckets[entry.shape]
@@ -285,10 +285,10 @@ class SchedulingQueue:
     # --- trying ---
 
     def pop(self) -> QueueEntry | None:
-        """The entry to try next; report on it with ``remove``, ``park`` or ``gate``."""
+        """Returns the entry to try next. The caller must report the result with ``remove``, ``park``, ``shut`` or ``pause``."""
         self._wake_rested()
         entry, slow = self._first_quick(), self._slow.first()
-        if entry is None or slow is None:  # who has nothing to do saves nothing up for later
+        if entry is None or slow is None:  # an idle lane saves up no steps for later
             self._steps = dict.fromkeys(self._steps, max(self._steps.values()))
         if slow is not None and (entry is None or self._steps[True] <= self._steps[False]):
             entry = slow
@@ -297,7 +297,7 @@ class SchedulingQueue:
         return entry
 
     def _first_quick(self) -> QueueEntry | None:
-        """The first that is not for the slow lane; those that are, by what is known of their kind, go there."""
+        """The first entry that is not for the slow lane. Entries of a kind known to be slow move there."""
         while True:
             entry = self._active.first()
             if self._lanes:
@@ -307,7 +307,7 @@ class SchedulingQueue:
             self._activate(entry)
 
     def pause(self, key: str) -> None:
-        """A decision ran out of steps for this turn; it goes on in another."""
+        """Pauses an entry whose decision ran out of steps for this turn. It continues in another turn."""
         entry = self._entries[key]
         entry.paused = True
         self._costly.pop(entry.kind, None)
@@ -317,7 +317,7 @@ class SchedulingQueue:
         self._activate(entry)
 
     def charge(self, entry: QueueEntry, steps: int, *, done: bool) -> None:
-        """What was done about an entry since it was popped took so many steps; ``done``: it is decided."""
+        """Charges an entry for the steps taken since it was popped. ``done`` means that it is decided."""
         self._steps[entry.slow] += steps
         if entry.slow or not entry.lane:
             (self._slow if entry.slow else self._active).charge(entry.tenant, steps)
@@ -336,7 +336,7 @@ class SchedulingQueue:
         return entry if active else None
 
     def _first(self, heap: list[Rank]) -> QueueEntry | None:
-        """The first that is active of a heap."""
+        """The first active entry of a heap."""
         while heap:
             entry = self._ready(heap[0], slow=False)
             if entry is not None:
@@ -345,7 +345,7 @@ class SchedulingQueue:
         return None
 
     def _whose_turn(self, other: QueueEntry | None) -> QueueEntry | None:
-        """The entry to try next, when there are lanes; ``other`` is the first of those that are in none."""
+        """The entry to try next if there are lanes. ``other`` is the first entry outside all lanes."""
         firsts = {
             lane: first for lane, heap in self._lanes.items() if (first := self._first(heap)) is not None
         }
@@ -359,8 +359,8 @@ class SchedulingQueue:
         )
 
     def park(self, key: str, shape: Hashable, plugins: Collection[str], *, lasting: bool = False) -> None:
-        """An attempt failed. With no plugin to blame (an error, a write that failed) it rests and is tried again. If it failed
-        for good, only nodes and devices that change help it, and what concerns itself."""
+        """Parks an entry whose attempt failed. If no plugin is to blame (an error, or a failed write), it rests and is tried
+        again. If it failed for good, only changes of nodes and devices help it, and changes that concern the entry itself."""
         entry, now = self._entries[key], self._clock.now
         self._leave(entry)
         entry.attempts += 1
@@ -370,7 +370,7 @@ class SchedulingQueue:
             self._rest(entry, now + self._backoff.after(entry))
             return
         if entry.shape != shape:
-            self._relieve(entry)  # what it found out is about another shape than it was sent for
+            self._relieve(entry)  # its result is about another shape than the one it was sent for
         bucket = self._buckets.setdefault(shape, _Bucket())
         if bucket.scout == key:
             bucket.scout = ""
@@ -386,28 +386,28 @@ class SchedulingQueue:
     # --- bindings that failed ---
 
     def failed(self, key: str) -> None:
-        """The binding of an entry failed, whether it is back here or not: it is tried again after a while, a longer one each
-        time."""
+        """Notes that the binding of an entry failed, whether or not the entry is back in the queue. It is tried again after a
+        delay that grows each time."""
         self._failures[key] = self._failures.get(key, 0) + 1
         entry = self._entries.get(key)
         if entry is not None and entry.place != GATED:
             self.rest(key)
 
     def rest(self, key: str) -> None:
-        """Has an entry wait as long as its failed bindings ask for."""
+        """Makes an entry wait for the delay of its failed bindings."""
         failures = self._failures.get(key)
         if failures is not None:
             self._entries[key].attempts = failures - 1
             self.park(key, None, ())
 
     def forgive(self, key: str) -> None:
-        """Forgets that bindings of an entry failed."""
+        """Forgets the failed bindings of an entry."""
         self._failures.pop(key, None)
 
     # --- time ---
 
     def next_time(self) -> float | None:
-        """When ``pop`` or ``overdue`` may have something that it has not now, by time alone."""
+        """When ``pop`` or ``overdue`` may return something new because of time alone."""
         times = (self._next_rested(), self.gate.next_time())
         return min((time for time in times if time is not None), default=None)
 
@@ -423,8 +423,8 @@ class SchedulingQueue:
     # --- events ---
 
     def concerns(self, shown: ApiStruct, cluster: Cluster) -> bool:
-        """Whether anybody waits whom a change of this object may help. Who was turned away for good, a pod or a claim helps only
-        if it is their own."""
+        """Whether a change of this object may help any waiting entry. A pod or claim helps an entry that was rejected for good
+        only if it is the entry's own."""
         if self._gated or self._blamed:
             return True
         if not self._lasting or not isinstance(shown, (Pod, ResourceClaim)):
@@ -432,7 +432,7 @@ class SchedulingQueue:
         return self._concerns_lasting(shown, cluster)
 
     def wake(self, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> list[QueueEntry]:
-        """Something changed: sends scouts where it can help. Returns the gated entries that it may help."""
+        """Sends scouts to the shapes that a change can help. Returns the gated entries that it may help."""
         shown = new if new is not None else old
         assert shown is not None
         interested = self._interested.get((type(shown), old is None, new is None))
@@ -447,7 +447,8 @@ class SchedulingQueue:
         return self._woken(helpful, old, new, cluster) if helpful else []
 
     def _whom(self, shown: ApiStruct, cluster: Cluster) -> tuple[Mapping[str, Collection[Hashable]], ...]:
-        """Those who may be helped at all: of who was turned away for good, a pod or a claim helps only whom it concerns."""
+        """The entries that a change may help. Of entries rejected for good, a pod or a claim helps only those that it
+        concerns."""
         if isinstance(shown, (Pod, ResourceClaim)) and not (
             self._lasting and self._concerns_lasting(shown, cluster)
         ):
@@ -478,7 +479,7 @@ class SchedulingQueue:
         new: ApiStruct | None,
         cluster: Cluster,
     ) -> list[QueueEntry]:
-        """As ``wake``, for a change that may help pods of these plugins."""
+        """Like ``wake``, for a change that may help pods that these plugins rejected."""
 
         def helps(entry: QueueEntry) -> bool:
             return any(
@@ -515,8 +516,9 @@ class SchedulingQueue:
         *,
         narrow: bool,
     ) -> dict[Hashable, None]:
-        """The shapes that a change may help, as far as a plugin turned them away: with ``narrow`` those of the pods with these
-        keys, and gangs; else also those that were not turned away for good, or all if it is nodes or devices that changed."""
+        """The shapes rejected by a plugin that a change may help. With ``narrow``, these are the shapes of the pods with these
+        keys, and gangs. Otherwise they include the shapes that were not rejected for good, or all shapes if nodes or devices
+        changed."""
         blamed, lasting = self._blamed.get(plugin, {}), self._lasting.get(plugin, {})
         changed = new if new is not None else old
         if not narrow and not isinstance(changed, (Pod, ResourceClaim)):
@@ -531,13 +533,13 @@ class SchedulingQueue:
         return blamed | concerned if concerned else blamed
 
     def _turned_away(self, plugin: str, shapes: Collection[Hashable]) -> list[_Bucket]:
-        """The buckets of these shapes that a plugin turned away and that have no scout."""
+        """The buckets of these shapes that a plugin rejected and that have no scout."""
         found, gone = [], []
         for shape in shapes:
             bucket = self._buckets.get(shape)
             if bucket is not None and plugin in bucket.plugins and not bucket.scout:
                 found.append(bucket)
-            else:  # one whose scout is on its way is blamed on somebody again when that is turned away
+            else:  # a shape with a scout under way gets a plugin to blame again if the scout is rejected
                 gone.append(shape)
         for shape in gone:
             _forget(self._blamed, plugin, shape)
@@ -547,7 +549,7 @@ class SchedulingQueue:
         return found
 
     def revisit(self) -> None:
-        """Sends scouts of buckets that nothing has woken for long."""
+        """Sends scouts of buckets that no event has woken for long."""
         for bucket in list(self._buckets.values()):
             first = bucket.first()
             if first is not None and not bucket.scout and self._clock.now - first.tried >= REVISIT_SECONDS:

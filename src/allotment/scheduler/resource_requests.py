@@ -1,7 +1,7 @@
 """How much of a node's resources a pod takes, in billionths: what its containers ask for, as the kubelet will count it.
 
 Init containers run one after another before the others, so the largest counts; those with restartPolicy Always
-(sidecars) keep running beside everything that starts after them. What the pod asks for as a whole replaces the sum of its
+(sidecars) keep running beside everything that starts after them. A pod-level request replaces the sum of its
 containers, resource by resource; overhead comes on top.
 """
 

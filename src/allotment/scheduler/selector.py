@@ -1,4 +1,4 @@
-"""Which pods and nodes are meant: the selectors of the API, made ready once for many tests.
+"""Which pods and nodes a selector of the API matches; each selector is prepared once for many tests.
 
 A broken selector (an operator that does not exist, ``In`` without values) cannot get past validation; here it matches
 nothing, as in Kubernetes' scheduler.
@@ -35,9 +35,9 @@ _WHOLE = re.compile(r"[+-]?[0-9]{1,19}")
 
 
 def pods_selected(selector: LabelSelector | None, more: Iterable[Requirement] = ()) -> Selector | None:
-    """What a label selector asks of a pod's labels, and ``more``; None if it matches nothing, because it is absent or broken.
+    """What a label selector and ``more`` require of a pod's labels. None if it matches nothing, because it is absent or broken.
 
-    Selectors that ask for the same are equal.
+    Selectors with the same requirements are equal.
     """
     if selector is None:
         return None
@@ -50,7 +50,7 @@ def pods_selected(selector: LabelSelector | None, more: Iterable[Requirement] = 
 
 
 def nodes_required(spec: PodSpec) -> NodeTest | None:
-    """Whether a node is one that the pod insists on, by its node selector and its node affinity. None: any will do."""
+    """The test of whether a node meets the pod's node selector and required node affinity. None if any node does."""
     wanted = spec.node_selector
     affinity = spec.affinity.node_affinity if spec.affinity is not None else None
     required = affinity.required if affinity is not None else None
@@ -64,7 +64,7 @@ def nodes_required(spec: PodSpec) -> NodeTest | None:
 
 
 def nodes_selected(selector: NodeSelector) -> NodeTest:
-    """Whether any term of a node selector matches."""
+    """The test of whether any term of a node selector matches."""
     terms = [nodes_in_term(term) for term in selector.node_selector_terms]
     if len(terms) == 1:
         return terms[0]
@@ -72,7 +72,7 @@ def nodes_selected(selector: NodeSelector) -> NodeTest:
 
 
 def nodes_in_term(term: NodeSelectorTerm) -> NodeTest:
-    """Whether all tests of a term hold. One without any test matches no node."""
+    """The test of whether all requirements of a term hold. A term without requirements matches no node."""
     tests = _requirements(term.match_expressions, _NODE_TESTS)
     if tests is None or not (tests or term.match_fields):
         return _no_node

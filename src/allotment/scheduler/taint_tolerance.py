@@ -1,4 +1,4 @@
-"""Which taints of nodes a pod puts up with."""
+"""Which taints of nodes a pod tolerates."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ if TYPE_CHECKING:
     from allotment.api.core import Toleration
 
 BLOCKING = frozenset({"NoSchedule", "NoExecute"})
-"""Effects that keep a pod off a node; PreferNoSchedule only makes it less welcome."""
+"""Effects that keep a pod off a node; PreferNoSchedule only lowers the node's score."""
 
 
 CORDON = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
-"""What a pod must tolerate to go to a cordoned node."""
+"""The taint that a pod must tolerate to run on a cordoned node."""
 
 
 def tolerated(tolerations: Sequence[Toleration]) -> Callable[[Taint], bool]:
-    """Whether any of these tolerations is for a taint."""
+    """Whether any of these tolerations matches a taint."""
     if any(not (each.key or each.effect) and each.operator == "Exists" for each in tolerations):
         return lambda taint: True
     return lambda taint: any(tolerates(each, taint) for each in tolerations)
 
 
 def keeps_off(taints: Sequence[Taint], accepts: Callable[[Taint], bool]) -> Taint | None:
-    """The first taint that keeps a pod off a node, if it accepts only some."""
+    """The first taint that keeps a pod with these tolerations off a node, if any."""
     for taint in taints:
         if taint.effect in BLOCKING and not accepts(taint):
             return taint

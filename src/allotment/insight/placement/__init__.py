@@ -1,1 +1,1 @@
-"""Where the pods of manifests would go, without a server."""
+"""Where the pods of manifests would be placed, computed without a server."""

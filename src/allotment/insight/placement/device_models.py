@@ -1,6 +1,6 @@
-"""The two device models behind one face: claims in, outcome out, and claims with their allocations written in.
+"""The two device models behind one interface: claims go in; an outcome, and claims with their allocations, come out.
 
-Both ask what the scheduler's cluster has of their devices, and count what is held in its one ledger, under the claim's
+Both read their devices from the scheduler's cluster. They record what is held in its one ledger, under the claim's
 ``namespace/name``.
 """
 
@@ -25,24 +25,24 @@ from allotment.scheduler.cluster import Cluster
 
 
 class Model(Protocol):
-    """Serves the claims of its kind. ``allocate`` and ``finished`` get no others."""
+    """Serves the claims of one kind. Callers pass only those to ``allocate`` and ``finished``."""
 
     @property
     def kind(self) -> type[Claim]:
-        """Which claims are its own."""
+        """The kind of claims that the model serves."""
 
     def allocate(self, node: Node, claims: Sequence[Claim]) -> Outcome:
         """Chooses devices for all claims or for none; changes nothing."""
 
     def finished(self, claims: Sequence[Claim], allocated: Allocated) -> Iterator[Claim]:
-        """The claims as they are once the outcome is written into them."""
+        """The claims with the outcome written into them."""
 
     def pools(self, node: Node) -> Sequence[Pool]:
         """The pools that the node reaches. Raises AllocationError."""
 
 
 class DeviceModel:
-    """resource.k8s.io/v1."""
+    """The model for claims of resource.k8s.io/v1."""
 
     kind = ResourceClaim
 
@@ -54,7 +54,7 @@ class DeviceModel:
         return self._fleet.allocate(node.metadata.name, _current(claims), strategy=self._strategy)
 
     def find(self, claims: Sequence[Claim]) -> Allocated | None:
-        """As ``allocate``, on the first node by name that can serve the claims; None if no node can."""
+        """Like ``allocate``, on the first node by name that can serve the claims; None if no node can."""
         found = self._fleet.find(_current(claims), strategy=self._strategy)
         return found if isinstance(found, Allocated) else None
 
@@ -67,7 +67,7 @@ class DeviceModel:
 
 
 class InstanceModel:
-    """v1alpha2 with partitionable instances."""
+    """The model for claims of v1alpha2, with partitionable instances."""
 
     kind = semantic.ResourceClaim
 
@@ -107,7 +107,7 @@ def _semantic(claims: Iterable[Claim]) -> list[semantic.ResourceClaim]:
 
 
 def hold(ledger: Ledger, claim: Claim) -> None:
-    """Writes down what an allocated claim holds. Raises Conflict if that was promised to another."""
+    """Records in the ledger what an allocated claim holds. Raises Conflict if that is promised to another claim."""
     name = "/".join(name_of(claim.metadata))
     if isinstance(claim, semantic.ResourceClaim):
         ledger.hold(name, tuple(Holding(id, None, (), False) for id in held_ids(claim)))

@@ -1,5 +1,5 @@
-"""What pods ask for by extended resources, as ``allot allocate`` serves it: from what a node's device plugin offers, else by a claim
-that the scheduler would make (see ``scheduler.devices.extended_resources``). So what is claimed depends on the node.
+"""Extended resources that pods request, as ``allot allocate`` serves them: from what a node's device plugin offers, or else by a
+claim that the scheduler would make (see ``scheduler.devices.extended_resources``). So the claim depends on the node.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _UNIT = 10**9
 
 
 class ExtendedResources:
-    """Who serves extended resources: classes everywhere, device plugins on the nodes that list them."""
+    """What serves extended resources: classes on every node, and device plugins on the nodes that list them."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
     def wanted(self, pod: Pod) -> Amounts:
-        """What a pod without a node asks for; nothing for one that has it already."""
+        """The extended resources that a pod requests; empty for a pod that already has a node."""
         if pod.spec.node_name:
             return {}
         asked = requests_of(pod.spec)
@@ -40,7 +40,7 @@ class ExtendedResources:
         return name in self._cluster.extended or (bool(slash) and not domain.endswith("kubernetes.io"))
 
     def lacking(self, node: Node, wanted: Mapping[str, int]) -> str:
-        """Why a node cannot serve what no claim can; empty if it can."""
+        """Why a node cannot serve the resources that no claim can serve; empty if it can."""
         info = self._cluster.nodes[node.metadata.name]
         for name, amount in wanted.items():
             if offered := info.offered.get(name):
@@ -53,13 +53,13 @@ class ExtendedResources:
         return ""
 
     def claims(self, pod: Pod, node: Node, wanted: Mapping[str, int]) -> list[ResourceClaim]:
-        """The claim that serves the pod on this node; none if it needs none."""
+        """The claim that serves the pod on this node; empty if the pod needs none."""
         offered = self._cluster.nodes[node.metadata.name].offered
         claimed = [name for name in wanted if not offered.get(name) and name in self._cluster.extended]
         if not claimed:
             return []
         meta = pod.metadata
-        uid = meta.uid or f"pod {'/'.join(name_of(meta))}"  # its name is made of it
+        uid = meta.uid or f"pod {'/'.join(name_of(meta))}"  # the claim's name contains it
         info = PodInfo(replace(pod, metadata=replace(meta, uid=uid)))
         claim = extended_claim(info, claimed, self._cluster.extended).claim
         owners = claim.metadata.owner_references if meta.uid else ()

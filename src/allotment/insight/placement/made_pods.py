@@ -1,7 +1,7 @@
-"""The pods that Deployments, Jobs, DaemonSets and their like come to, as ``allot allocate`` and ``allot plan`` make them.
+"""The pods of Deployments, Jobs, DaemonSets and similar workloads, as ``allot allocate`` and ``allot plan`` make them.
 
-Pods that are among the manifests count for their owner and are not made again. No pod has the name of another, since claims are
-named after their pods.
+Pods in the manifests count for their owner and are not made again. Every pod has a name of its own, since claims are named after
+their pods.
 """
 
 from __future__ import annotations
@@ -31,11 +31,12 @@ if TYPE_CHECKING:
     from allotment.api.manifests.manifest import Located
 
 MOST_MADE_PODS = 20_000
-"""Pods that are made at most, as in scenarios."""
+"""The largest number of pods to make, as in scenarios."""
 
 
 def pods_of_workloads(found: Sequence[tuple[Located, Workload]], pods: Sequence[Pod]) -> Iterator[Pod]:
-    """The pods that workloads still lack. Of two workloads one behind the other, such as a Deployment and its ReplicaSet, one counts."""
+    """The pods that workloads still lack. If one workload owns another, such as a Deployment its ReplicaSet, only one of them
+    counts."""
     there = Counter(owner for pod in pods for owner in owners_of(pod) if pod.status.phase not in FINISHED)
     names = {(pod.metadata.namespace, pod.metadata.name) for pod in pods}
     for workload in _counted([(_controller(located), workload) for located, workload in found]):
@@ -50,7 +51,8 @@ def pods_of_workloads(found: Sequence[tuple[Located, Workload]], pods: Sequence[
 
 
 def _counted(found: Sequence[tuple[WorkloadID | None, Workload]]) -> Iterator[Workload]:
-    """A Deployment stands for its ReplicaSets. A CronJob stands for its next run, unless one goes on."""
+    """The workloads that count. A Deployment stands for its ReplicaSets. A CronJob stands for its next run, unless one is
+    running."""
     ids = {workload.id for _, workload in found}
     running = {controller for controller, workload in found if controller and workload.replicas}
     for controller, workload in found:
@@ -73,7 +75,7 @@ def _controller(located: Located) -> WorkloadID | None:
 def pods_of_daemons(
     daemons: Iterable[DaemonSet], nodes: Sequence[Node], pods: Iterable[Pod]
 ) -> Iterator[Pod]:
-    """The pods that DaemonSets lack on these nodes, each for its node only."""
+    """The pods that DaemonSets lack on these nodes; each pod is for one node only."""
     there = [(owner, pod) for pod in pods if (owner := _daemons_of(pod)) is not None]
     for each in daemons:
         name = (each.metadata.namespace or "default", each.metadata.name)

@@ -1,7 +1,7 @@
-"""What wants devices, one decision at a time: a pod with all its claims and extended resources, or a claim that no pod uses.
+"""What needs devices, one decision at a time: a pod with all its claims and extended resources, or a claim that no pod uses.
 
-Claims that a pod's templates ask for are made here, named ``<pod>-<entry>`` (a cluster appends random characters).
-The order of decisions is that of a scheduler's queue: higher priority first, then older, then by name. So the answer
+This module makes the claims that a pod's templates ask for, and names them ``<pod>-<entry>`` (a cluster appends random
+characters). Decisions follow the order of a scheduler's queue: higher priority first, then older, then by name. So the answer
 does not depend on the order of files.
 """
 
@@ -21,8 +21,8 @@ FINISHED = frozenset({"Succeeded", "Failed"})
 
 @dataclass(slots=True)
 class Need:
-    """Claims that must be usable on one node together. ``extended`` are amounts of extended resources, which take a claim more on
-    some nodes. ``missing`` says which objects it refers to in vain."""
+    """Claims that must be usable on one node together. ``extended`` are amounts of extended resources, which take another claim
+    on some nodes. ``missing`` names the objects that it refers to and that do not exist."""
 
     who: str  # ``pod ns/name`` or ``claim ns/name``
     claims: list[Name] = field(default_factory=list)
@@ -81,7 +81,7 @@ def _claims_of(
         return
     made = [s.resource_claim_name for s in pod.status.resource_claim_statuses if s.name == entry.name]
     if made and made[0] is None:
-        return  # it was decided that this entry needs no claim
+        return  # the entry was found to need no claim
     name = (namespace, made[0] if made and made[0] else f"{pod.metadata.name}-{entry.name}")
     if name not in cluster.claims:
         template = cluster.templates.get((namespace, entry.resource_claim_template_name or ""))

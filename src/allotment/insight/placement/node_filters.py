@@ -1,7 +1,7 @@
-"""Which nodes a pod may go to, devices aside: the scheduler's own NodeName, NodeUnschedulable and NodeAffinity say so.
+"""Which nodes a pod may run on, apart from devices, by the scheduler's own NodeName, NodeUnschedulable and NodeAffinity filters.
 
-A pod that names its node is there already, so a cordon does not keep it off. A filter's words are about many nodes and any pod;
-here they say what this pod wants and this node does not have.
+A pod that names its node is there already, so a cordon does not keep it off. The words of a filter describe many nodes and any
+pod; here the words say what this pod requires and this node lacks.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NAME, _CORDON, _AFFINITY = NodeName(), NodeUnschedulable(), NodeAffinity()
 
 
 class NodeFilters:
-    """The filters that have something to say about one pod."""
+    """The filters that apply to one pod."""
 
     def __init__(self, pod: PodInfo, cluster: Cluster) -> None:
         self._cycle = Cycle(pod, cluster, now=0.0)
@@ -40,11 +40,11 @@ class NodeFilters:
 
     @property
     def choosy(self) -> bool:
-        """Whether the pod may not go to all nodes that are not cordoned."""
+        """Whether the pod may run on only some of the nodes that are not cordoned."""
         return self._filters not in ([], [_CORDON])
 
     def rejection(self, node: Node) -> str:
-        """Why the pod may not go to a node; empty if it may."""
+        """Why the pod may not run on a node; empty if it may."""
         info = self._cycle.cluster.nodes[node.metadata.name]
         for each in self._filters:
             if (each is _AFFINITY and self._nowhere) or not each.filter(self._cycle, info).ok:
@@ -62,6 +62,6 @@ class NodeFilters:
         try:
             if affinity and affinity.required:
                 selects(affinity.required, node)
-        except AllocationError as exc:  # the filter takes a broken term for one that matches no node
+        except AllocationError as exc:  # to the filter, a broken term only matches no node
             return str(exc)
         return "the pod's node affinity leaves the node out"

@@ -1,10 +1,10 @@
-"""Every need, one after the other, on the first node that can serve it; what is given stays given.
+"""Places every need in turn on the first node that can serve it. An allocation is final.
 
-The manifests become a scheduler's cluster. Nodes are tried by name. A pod's claims may be of both device models: then both must
-fit on the node. Beside devices, only the scheduler's filters in ``node_filters`` count.
+The manifests become a scheduler's cluster, and nodes are tried by name. If a pod's claims belong to both device models, both must
+fit on the node. Apart from devices, only the scheduler's filters in ``node_filters`` count.
 
-The scheduler's DynamicResources does not choose here: it tells pods apart by the uids that a server gives, reads v1alpha2 claims
-in their v1 form only, and answers with counts where people want the reasons of each device. The device models ask the same fleets.
+The scheduler's DynamicResources does not choose here: it identifies pods by the uids that a server gives, reads v1alpha2 claims
+only in their v1 form, and answers with counts where users want the reason for each device. The device models ask the same fleets.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from allotment.scheduler.pod import PodInfo
 
 @dataclass(slots=True)
 class NeedOutcome:
-    """What became of a need. ``node`` is None if it fits nowhere."""
+    """The result for a need. ``node`` is None if it fits nowhere."""
 
     need: Need
     node: str | None = None
     fresh: list[Name] = field(default_factory=list)  # claims that were allocated now
-    rejections: list[Rejection] = field(default_factory=list)  # of the nodes before it
+    rejections: list[Rejection] = field(default_factory=list)  # of the nodes tried before
 
 
 @dataclass
 class PlacementRun:
-    """All decisions, and the state before and after them."""
+    """All decisions, with the state before and after them."""
 
     cluster: ManifestCluster
     models: Sequence[Model]
@@ -92,7 +92,8 @@ def place(
 
 
 def _scheduler_cluster(manifests: ManifestCluster) -> Cluster:
-    """What the scheduler knows of these manifests. Claims stay with the manifests, and rules have tainted the slices already."""
+    """The scheduler's cluster for these manifests. It leaves out the claims, and the slices already have the taints of the
+    rules."""
     cluster = Cluster()
     parameters = (*manifests.resource_classes, *manifests.class_parameters, *manifests.claim_parameters)
     devices = (*manifests.classes, *manifests.slices, *manifests.node_slices, *parameters)
@@ -106,7 +107,7 @@ def _scheduler_cluster(manifests: ManifestCluster) -> Cluster:
 
 @dataclass(frozen=True, slots=True)
 class _NeedDecider:
-    """Decides on one need after the other. ``all_open``: every node there is may be taken, none is cordoned."""
+    """Decides on one need after another. ``all_open`` means that no node is cordoned, so every node may be used."""
 
     placement: PlacementRun
     cluster: Cluster
@@ -133,7 +134,7 @@ class _NeedDecider:
         return decision
 
     def _find(self, claims: Sequence[Claim]) -> str | None:
-        """The first node that fits, asked of the whole fleet at once where nothing but devices counts."""
+        """The first node that fits. If only devices count, it asks the whole fleet at once."""
         pending = all(claim.status.allocation is None for claim in claims)
         mine = all(isinstance(claim, self.devices.kind) for claim in claims)
         if self.explain or not (self.all_open and pending and mine):
@@ -152,7 +153,7 @@ class _NeedDecider:
         filters: NodeFilters | None,
         decision: NeedOutcome,
     ) -> str | None:
-        """The first node that fits, node by node; why the others do not goes into the decision's rejections."""
+        """The first node that fits, tried node by node. The reasons of the others go into the decision's rejections."""
         refusals: list[str | Outcome] = []
         for node in self.nodes:
             more = self.extended.claims(need.pod, node, need.extended) if need.pod is not None else []
@@ -173,7 +174,7 @@ class _NeedDecider:
         return None
 
     def _attempt(self, node: Node, pending: Sequence[Claim]) -> Outcome | None:
-        """Allocates the claims on the node, all or none; the outcome that speaks against it, or None."""
+        """Allocates all claims on the node, or none. Returns the outcome that prevents it, or None."""
         finished: list[Claim] = []
         for model in self.placement.models:
             mine = [claim for claim in pending if isinstance(claim, model.kind)]
@@ -192,7 +193,7 @@ class _NeedDecider:
             hold(self.placement.after, claim)
 
     def _reserve(self, need: Need, node: str) -> None:
-        """Notes the pod as one on the node and as a user of its claims."""
+        """Records the pod on the node and as a user of its claims."""
         if need.pod is None:
             return
         if not need.pod.spec.node_name:
@@ -210,7 +211,7 @@ def _consumer(pod: Pod) -> ResourceClaimConsumerReference:
 
 
 def _hindrance(need: Need, claims: Sequence[Claim]) -> str:
-    """What keeps a need from any node, or nothing."""
+    """What keeps a need off every node; empty if nothing does."""
     if need.missing:
         return f"it refers to {', '.join(need.missing)}, which is not in the input"
     if need.pod is None:
@@ -225,7 +226,7 @@ def _hindrance(need: Need, claims: Sequence[Claim]) -> str:
 
 
 def _out_of_reach(node: Node, claims: Sequence[Claim]) -> str:
-    """Which of the allocated claims cannot be used on the node; empty if all can."""
+    """Says which allocated claim cannot be used on the node; empty if all can."""
     try:
         for claim in claims:
             where = _usable_on(claim)

@@ -1,4 +1,4 @@
-"""Why nodes were not taken, and which rejections are alike."""
+"""Why nodes were rejected, and which rejections are alike."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from allotment.api.core import Node
 
 @dataclass(slots=True)
 class Rejection:
-    """Why a node was not taken: a sentence and, where devices are the reason, the whole tree. No node: none can be."""
+    """Why a node was rejected: a sentence and, if devices are the reason, the whole tree. Without a node, it applies to all
+    nodes."""
 
     node: str
     words: str
@@ -39,7 +40,7 @@ def rejection_of(node: Node, refusal: str | Outcome) -> Rejection:
 
 
 def folded(rejections: Sequence[Rejection]) -> list[list[Rejection]]:
-    """Rejections that differ only in the names of devices, of their holders and of pools together; the closest first."""
+    """Groups rejections that differ only in the names of devices, their holders and pools; the closest first."""
     groups: dict[object, list[Rejection]] = {}
     for rejection in rejections:
         reason = rejection.reason
@@ -52,22 +53,22 @@ def folded(rejections: Sequence[Rejection]) -> list[list[Rejection]]:
 
 
 def tally(ask: AskReason) -> Counter[tuple[str, str]]:
-    """How many devices there are of each reason."""
+    """How many devices have each reason."""
     return Counter((device.code, device.text) for device in ask.devices)
 
 
 def in_common(rejections: Sequence[Rejection]) -> str:
-    """The words of rejections that are alike: without the names on one node, where there are several."""
+    """The common words of equal rejections; for several nodes, they leave out the names on a single node."""
     words = rejections[0].words
     return words if len(rejections) == 1 or rejections[0].reason is not None else nameless(words)
 
 
 _CLOSE_CALLS = {"capacity": 2, "taint": 3, "constraint": 3, "groups": 4, "counters": 4, FITS: 5}
-"""How far a device got that fails for this reason; others, such as a selector, come first."""
+"""How close a device with this reason came. Reasons that are not listed, such as a selector, count as the farthest."""
 
 
 def _closeness(rejection: Rejection) -> tuple[float, int]:
-    """How much of what is needed a node has; then how close the best of its devices came."""
+    """How much of the need a node covers, then how close its best device came."""
     if rejection.reason is None:
         return -1.0, 0
     asks = rejection.reason.asks

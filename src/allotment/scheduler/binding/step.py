@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 class WriteClaim(msgspec.Struct, frozen=True, gc=False):
     """Write a claim's finalizer (if it lacks it), then allocation (if it has none) and reservation.
 
-    Undone by taking the reservation back and, if nobody else has one and ``keep`` is false, the allocation that this pod or
-    another that used it brought.
+    Undone by removing the reservation. If no other reservation is left and ``keep`` is false, the undo also removes the
+    allocation, whether this pod or another user brought it.
     """
 
     claim: str  # namespace/name

@@ -1,1 +1,1 @@
-"""Configuration files, ours, Kubernetes' and Volcano's, and the profiles they come to."""
+"""Configuration files (ours, Kubernetes' and Volcano's) and the profiles that they define."""

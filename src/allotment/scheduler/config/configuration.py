@@ -1,6 +1,6 @@
-"""What a scheduler's configuration file comes to: profiles with their plugins, weights and patience; and how files are read.
+"""What a scheduler's configuration file defines: profiles with their plugins, weights and time limits. Also how files are read.
 
-Whatever is unknown, of the wrong type, out of range or given twice in a file is an error that names the field.
+A value that is unknown, of the wrong type, out of range or given twice is an error that names the field.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ SCORES: Mapping[str, int] = {
     "MostAllocated": 0,
     "BalancedAllocation": 1,
 }
-"""Plugins that score, with the weights that they have unless told otherwise: Kubernetes'."""
+"""Plugins that score, with their default weights, which are those of Kubernetes."""
 
 MAKING_ROOM = frozenset(("preempt", "reclaim"))
-"""The ways to make room for gangs of Volcano."""
+"""The actions that make room for Volcano gangs."""
 _ONLY_SCORE = ("LeastAllocated", "MostAllocated", "BalancedAllocation")
 
 
@@ -73,28 +73,28 @@ class ProfileSpec:
 
     name: str = DEFAULT_SCHEDULER
     disabled: frozenset[str] = frozenset()
-    scores: Mapping[str, int] = field(default_factory=dict)  # what differs from ``SCORES``
+    scores: Mapping[str, int] = field(default_factory=dict)  # differences from ``SCORES``
     resources: Mapping[str, int] = field(default_factory=lambda: CPU_AND_MEMORY)
-    balanced: Mapping[str, int] | None = None  # for BalancedAllocation, if it looks at other resources
+    balanced: Mapping[str, int] | None = None  # for BalancedAllocation, if it reads other resources
     device_strategy: str = "keep-whole"
     volume_seconds: float | None = None  # for volumes that must be bound; None: as for devices
 
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """What a file says. ``ignored`` are fields that are right but mean nothing here, some with what is so instead after a
-    colon, to be told to whoever wrote them."""
+    """What a file says. ``ignored`` are valid fields without a meaning here, some followed by a colon and what happens instead.
+    The author of the file should see them."""
 
     profiles: tuple[ProfileSpec, ...] = (ProfileSpec(),)
     backoff: QueueBackoff = field(default_factory=QueueBackoff)
     binding_seconds: float = BINDING_SECONDS
     gangs: bool = True
-    making_room: frozenset[str] = MAKING_ROOM  # what is done for gangs of Volcano that do not fit
+    making_room: frozenset[str] = MAKING_ROOM  # the actions for Volcano gangs that do not fit
     devices: bool = True  # false: the feature gate DynamicResourceAllocation is off
     ignored: tuple[str, ...] = ()
 
     def rosters(self) -> dict[str, Profile]:
-        """Profiles ready to be used, by scheduler name, with plugins of their own."""
+        """Profiles ready for use, by scheduler name, each with its own plugins."""
         return {spec.name: self._roster(spec) for spec in self.profiles}
 
     def _roster(self, spec: ProfileSpec) -> Profile:
@@ -137,7 +137,7 @@ PLUGINS: Mapping[str, Callable[[ProfileSpec, Configuration], Plugin]] = {
         spec.resources if spec.balanced is None else spec.balanced
     ),
 }
-"""Every plugin there is, in the order in which they are asked: what is cheap and decides most often comes first."""
+"""Every plugin, in the order in which they run: plugins that are cheap and reject most often come first."""
 
 DEFAULT = Configuration()
 
@@ -149,17 +149,17 @@ Name = Annotated[str, msgspec.Meta(min_length=1, max_length=253)]
 
 
 class FileStruct(msgspec.Struct, forbid_unknown_fields=True, rename="camel", frozen=True, kw_only=True):
-    """The ancestor of what files are made of."""
+    """The parent class of all structs in configuration files."""
 
 
 _PLACE = re.compile(r"(?P<problem>.*?)(?: - at `\$\.?(?P<path>.*)`)?", re.DOTALL)
 _UNKNOWN = re.compile(r"Object contains unknown field `(?P<name>.*)`", re.DOTALL)
-_LONGEST_NAME = 100  # characters of an unknown field that are told
+_LONGEST_NAME = 100  # characters of an unknown field to report
 
 
 def read(value: Any, type: type[T], source: str, under: str = "", also: Iterable[str] = ()) -> T:
-    """Plain values as a struct, strictly; ``under`` is the field that they are in, ``also`` are fields of the outermost object
-    that were taken out before."""
+    """Converts plain values to a struct, strictly. ``under`` is the field that contains them. ``also`` are fields of the
+    outermost object that the caller took out before."""
     try:
         return msgspec.convert(value, type)
     except msgspec.ValidationError as exc:
@@ -181,13 +181,13 @@ def _fields(type: Any, path: str) -> list[str]:
     """The fields of the struct at a path, as files spell them."""
     info = _struct(msgspec.inspect.type_info(type))
     for name in re.findall(r"[^.\[\]]+", path):
-        if not name.isdecimal():  # what is said of one entry of a list is said of all
+        if not name.isdecimal():  # a list's entries all have the same fields
             info = _struct(next(field.type for field in info.fields if field.encode_name == name))
     return [field.encode_name for field in info.fields]
 
 
 def _struct(info: Any) -> msgspec.inspect.StructType:
-    """The struct that a field holds: itself, one or none, or several of."""
+    """The struct type of a field: the field may hold it, optionally hold it, or hold several."""
     if isinstance(info, msgspec.inspect.UnionType):
         info = next(each for each in info.types if not isinstance(each, msgspec.inspect.NoneType))
     if isinstance(info, msgspec.inspect.VarTupleType):
@@ -197,13 +197,13 @@ def _struct(info: Any) -> msgspec.inspect.StructType:
 
 
 def _nearest(name: str, known: Iterable[str]) -> list[str]:
-    """Names, those first that are most like ``name``."""
+    """The names, with those most similar to ``name`` first."""
     name = name[:_LONGEST_NAME].lower()
     return sorted(known, key=lambda each: -SequenceMatcher(None, each.lower(), name).ratio())
 
 
 def checked(specs: list[ProfileSpec], source: str) -> tuple[ProfileSpec, ...]:
-    """The profiles of a file, unless two have the same name, or there are none or too many."""
+    """The profiles of a file. It is an error if two have the same name, or if there are none or too many."""
     if not 1 <= len(specs) <= MOST_PROFILES:
         raise ConfigurationError(source, "profiles", f"has {len(specs)} entries, not 1 to {MOST_PROFILES}")
     names = [spec.name for spec in specs]
@@ -215,7 +215,7 @@ def checked(specs: list[ProfileSpec], source: str) -> tuple[ProfileSpec, ...]:
 
 
 def backoff(initial: float, longest: float, source: str, path: str) -> QueueBackoff:
-    """How long pods rest after attempts that failed."""
+    """How long pods rest after failed attempts."""
     if longest < initial:
         raise ConfigurationError(source, path, f"{longest:g} is less than the initial {initial:g} seconds")
     return QueueBackoff(initial, min(max(initial, QueueBackoff().turned_away), longest), longest)

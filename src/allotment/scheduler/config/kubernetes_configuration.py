@@ -1,10 +1,10 @@
-"""Kubernetes' own KubeSchedulerConfiguration, as far as it means something here.
+"""Reads the parts of Kubernetes' own KubeSchedulerConfiguration that have a meaning here.
 
-Read are profiles, backoff, how long volumes may take, plugins that are switched off (``multiPoint``, or ``score`` for their score alone), weights of scores,
-and the resources and the strategy (LeastAllocated, MostAllocated) of NodeResourcesFit and NodeResourcesBalancedAllocation.
-What says how the process runs (connections, leader election, parallelism) is ignored, and told as such. What would change
-decisions and does not exist here, such as extenders or plugins at single extension points, is an error: a scheduler that
-silently decides otherwise than its file says is worse than none.
+These are profiles, backoff, the time limit for volumes, plugins that are switched off (``multiPoint``, or ``score`` for their
+score alone), weights of scores, and the resources and the strategy (LeastAllocated, MostAllocated) of NodeResourcesFit and
+NodeResourcesBalancedAllocation. Settings of the process (connections, leader election, parallelism) are ignored and reported as
+such. Settings that would change decisions and do not exist here, such as extenders or plugins at single extension points, are
+errors: a scheduler that silently decides otherwise than its file says is worse than none.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ ABSENT = frozenset(
         "PrioritySort",
     }
 )
-"""Kubernetes' plugins that are none here: either nobody can switch them, or nothing is known of what they score by."""
+"""Kubernetes plugins without a counterpart here: either they cannot be switched, or this scheduler lacks the data that they score
+by."""
 
 EVERY = "*"
 _BALANCED = "NodeResourcesBalancedAllocation"
@@ -63,7 +64,7 @@ _ALWAYS: Mapping[str, Mapping[str, Any]] = {
     "InterPodAffinity": {"hardPodAffinityWeight": 1, "ignorePreferredTermsOfExistingPods": False},
     "PodTopologySpread": {"defaultingType": "List", "defaultConstraints": []},
 }
-"""Arguments that only say what is the case here."""
+"""Arguments that only state what this scheduler does anyway."""
 
 Backoff = Annotated[int, msgspec.Meta(gt=0, le=86400)]
 Weight = Annotated[int, msgspec.Meta(ge=0, le=100)]
@@ -142,7 +143,7 @@ class _BalancedArgs(FileStruct, frozen=True, kw_only=True):
 
 
 class _VolumeArgs(FileStruct, frozen=True, kw_only=True):
-    """``shape`` is for a score by the storage that is left, of which there is none here."""
+    """``shape`` is for a score by free storage, which does not exist here."""
 
     api_version: str | None = None
     kind: str | None = None
@@ -151,11 +152,11 @@ class _VolumeArgs(FileStruct, frozen=True, kw_only=True):
 
 
 _DEFAULT_SHAPE = [{"utilization": 0, "score": 10}, {"utilization": 100, "score": 0}]
-"""As kube-scheduler writes it out: whoever did not choose it is not refused."""
+"""The value that kube-scheduler writes out by default: a file that did not choose it must not be refused."""
 
 
 class _PreemptionArgs(FileStruct, frozen=True, kw_only=True):
-    """How many nodes are looked at, which is a matter of speed and none of ours."""
+    """How many nodes preemption looks at. This only affects speed, and has no meaning here."""
 
     api_version: str | None = None
     kind: str | None = None
@@ -183,7 +184,7 @@ def configuration(value: Mapping[str, Any], source: str) -> Configuration:
 
 
 class _Reading:
-    """Makes one profile of the file ours, step by step."""
+    """Translates one profile of the file, step by step."""
 
     def __init__(self, source: str, path: str, profile: _Profile) -> None:
         self._source = source
@@ -260,14 +261,14 @@ class _Reading:
         return names
 
     def _ours(self, name: str, path: str) -> list[str]:
-        """What a plugin of Kubernetes is called here. NodeResourcesFit scores too, and its score is a plugin of its own."""
+        """Our names for a Kubernetes plugin. NodeResourcesFit also scores, and that score is a plugin of its own here."""
         if name == EVERY:
             return list(PLUGINS)
         if name == _FIT:
             return [_FIT, self._strategy.type]
         if name == _BALANCED:
             return ["BalancedAllocation"]
-        if name == _PREEMPTION:  # which here is also what keeps the room for who it was made for
+        if name == _PREEMPTION:  # here this also keeps the room for the pod it was made for
             return [_PREEMPTION, "NominatedNodes"]
         if name in ABSENT:
             return []
@@ -299,7 +300,7 @@ class _Reading:
             )
 
     def _says_what_is(self, entry: _PluginConfig) -> bool:
-        """Whether arguments only state what is the case here anyway."""
+        """Whether arguments only state what this scheduler does anyway."""
         given = {key: value for key, value in entry.args.items() if key not in ("apiVersion", "kind")}
         always = _ALWAYS.get(entry.name, {})
         return all(key in always and always[key] == value for key, value in given.items())

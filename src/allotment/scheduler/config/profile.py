@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Everywhere:
-    """A plugin that looks at other nodes too, and the points at which it takes part."""
+    """A plugin that also reads other nodes, and the extension points at which it takes part."""
 
     def __init__(self, plugin: Plugin, weight: int) -> None:
         self.pre_filter = plugin if isinstance(plugin, PreFilter) else None
@@ -38,12 +38,12 @@ class Everywhere:
         self._score = plugin if isinstance(plugin, Score) and weight else None
         self._pre_score = plugin if isinstance(plugin, PreScore) else None
         self._normalize = plugin if isinstance(plugin, Normalize) else None
-        # whether it has nothing to say about a pod, wherever it may go
+        # whether it has no say about a pod on any node
         self.indifferent = plugin.indifferent if isinstance(plugin, Indifferent) else _never
         self._weight = weight
 
     def scores(self, cycle: Cycle, nodes: Sequence[NodeInfo]) -> bool:
-        """Whether it has anything to score for the pod, on these nodes; without any: whatever they are."""
+        """Whether it has anything to score for the pod on these nodes; without nodes, on any node."""
         if self._score is None:
             return False
         return self._pre_score is None or self._pre_score.pre_score(cycle, nodes).code is not StatusCode.SKIP
@@ -58,7 +58,8 @@ class Everywhere:
 
 
 class Profile:
-    """See the module. ``weights`` scale scores by the name of their plugin; one that is missing counts once."""
+    """The plugins of one schedulerName, by extension point. ``weights`` scale scores by plugin name; a missing weight counts as
+    1."""
 
     def __init__(
         self, name: str, plugins: Iterable[Plugin], weights: Mapping[str, int] | None = None

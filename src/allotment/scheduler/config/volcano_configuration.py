@@ -1,11 +1,11 @@
-"""Volcano's own configuration, volcano-scheduler.conf, as far as it means something here.
+"""Reads the parts of Volcano's own configuration, volcano-scheduler.conf, that have a meaning here.
 
-Read are the actions (whether gangs preempt and reclaim), and of the plugins nodeorder and binpack with their arguments, which
-weigh scores. Gangs, priorities, predicates and queues are always on. What else the file asks for does not exist here; each such
-thing is named in ``Configuration.ignored`` with what happens instead, for whoever wrote the file. The file may also be given
-inside its ConfigMap.
+These are the actions (whether gangs preempt and reclaim), and the plugins nodeorder and binpack with their arguments, which weigh
+scores. Gangs, priorities, predicates and queues are always on. The file's other settings do not exist here;
+``Configuration.ignored`` names each with what happens instead, for the author of the file. The file may also be given inside its
+ConfigMap.
 
-The pods of ``schedulerName: volcano`` are placed by it; those of the default scheduler as always.
+It applies to pods with ``schedulerName: volcano``; those of the default scheduler are placed as always.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ ROOM_ACTIONS = {
     "reclaim": "reclaim",
     "gangreclaim": "reclaim",
 }
-"""Volcano's actions by which pods go, as they are called here."""
+"""Volcano's actions that evict pods, with our names for them."""
 _ALWAYS_ON = {
     "enqueue": "groups are let into their queue all the same",
     "allocate": "gangs are placed all the same",
@@ -63,7 +63,7 @@ _ABSENT = {
     "tdm": "nodes have no times of day",
     "usage": "what nodes really use is not known",
 }
-"""Volcano's plugins that do not exist here, and what is so instead."""
+"""Volcano's plugins that do not exist here, and what happens instead."""
 
 _SCORE_OF = {
     "balancedresource.weight": "BalancedAllocation",
@@ -79,7 +79,7 @@ _BINPACK, _RESOURCES = "binpack.", "binpack.resources"
 
 
 class _Plugin(msgspec.Struct, frozen=True, kw_only=True):
-    """Other fields switch single functions of the plugin on and off (enablePreemptable, …)."""
+    """A plugin in the file. Other fields switch single functions of the plugin on and off (enablePreemptable, …)."""
 
     name: Name
     arguments: dict[str, Any] = msgspec.field(default_factory=dict)
@@ -114,7 +114,7 @@ def configuration(value: Mapping[str, Any], source: str) -> Configuration:
 
 
 class _Reading:
-    """Makes the file ours, step by step; ``ignored`` gathers what means nothing."""
+    """Translates the file, step by step. ``ignored`` collects the settings without a meaning here."""
 
     def __init__(self, file: _File, source: str) -> None:
         self._file = file
@@ -176,14 +176,14 @@ class _Reading:
         self._ignored += [f"{path}.arguments.{key}: has no meaning here" for key in sorted(arguments)]
 
     def _nodeorder(self, given: Mapping[str, Any], path: str) -> dict[str, Any]:
-        """Weighs scores; returns the arguments that say nothing."""
+        """Reads the weights of scores. Returns the arguments without a meaning here."""
         for key, score in _SCORE_OF.items():
             if key in given:
                 self._scores[score] = self._whole(given[key], f"{path}.{key}")
         return {key: value for key, value in given.items() if key not in _SCORE_OF}
 
     def _binpack(self, given: Mapping[str, Any], path: str) -> dict[str, Any]:
-        """Fills nodes that are fullest already; of the resources that it names, or cpu and memory."""
+        """Prefers the fullest nodes, by the resources that the arguments name, or by cpu and memory."""
         rest = dict(given)
         weight = self._whole(rest.pop("binpack.weight", 1), f"{path}.binpack.weight")
         self._scores |= {"MostAllocated": weight, "LeastAllocated": 0}
@@ -199,7 +199,7 @@ class _Reading:
         return rest
 
     def _whole(self, value: Any, path: str) -> int:
-        """Volcano takes numbers and texts of numbers."""
+        """Reads a whole number. Volcano accepts numbers and strings of numbers."""
         try:
             number = int(value)
         except (TypeError, ValueError):
@@ -210,7 +210,7 @@ class _Reading:
         return number
 
     def _missing(self, named: Mapping[str, str]) -> None:
-        """What a file leaves out is off in Volcano, and partly not here."""
+        """Handles what a file leaves out: Volcano switches that off, but some of it is always on here."""
         if "nodeorder" not in named:
             self._scores = {
                 **dict.fromkeys((each for each in SCORES if each != "DynamicResources"), 0),

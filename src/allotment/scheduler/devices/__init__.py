@@ -1,1 +1,1 @@
-"""Devices for pods: which claims a pod needs, what nodes can give, and what is promised already."""
+"""Devices for pods: which claims a pod needs, what nodes can give, and what is already promised."""

@@ -1,8 +1,8 @@
-"""How a pod's pending claims are to be allocated on nodes of one kind.
+"""How to allocate a pod's pending claims on nodes of one kind.
 
-The claims of one pod are allocated together. v1's go through the fleet (``shape_answers``); semantic ones through the partition
-trees (``semantic_fleet``), of which no v1 claim can have a part. Nodes differ in kind only where the pod asks for extended
-resources: what a node's device plugins offer need not be claimed.
+The claims of one pod are allocated together. v1 claims go through the fleet (``shape_answers``). Semantic claims go through the
+partition trees (``semantic_fleet``), of which no v1 claim can take a part. Kinds of nodes differ only if the pod requests
+extended resources: the pod need not claim what a node's device plugins offer.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """A semantic claim that is to be allocated."""
+    """A semantic claim that must be allocated."""
 
     reference: Reference
     claim: semantic.ResourceClaim
 
 
 class DeviceGrant(NamedTuple):
-    """What a claim is to get. ``step`` writes it."""
+    """What a claim will get. ``step`` writes it."""
 
     reference: Reference
     allocation: AllocationResult
@@ -51,21 +51,21 @@ class DeviceGrant(NamedTuple):
 
 @dataclass(slots=True)
 class AllocationPlan:
-    """See the module. ``references`` are v1's claims, in the order in which ``wish`` has them; the last is ``extended``, if
-    there is that."""
+    """The pending claims of one pod, and the answers for them per node. ``references`` are the v1 claims in the order of
+    ``wish``; the last one is ``extended``, if present."""
 
     plugin: str
     strategy: str
     references: tuple[Reference, ...]
     carried: tuple[Carried, ...]
-    key: Hashable  # of the carried claims: what they ask for
+    key: Hashable  # what the carried claims ask for
     wish: Wish | None = None
     extended: ExtendedClaim | None = None
-    # v1's allocations, chosen together with those of other pods
+    # v1 allocations chosen together with those of other pods
     prescribed: Mapping[str, AllocationResult] | None = None
 
     def judge(self, cluster: Cluster, node: Node) -> Status:
-        """Whether a node can give all of it."""
+        """Whether a node can satisfy all claims."""
         if self.wish is not None:
             place = cluster.fleet.places.get(node.metadata.name)
             if place is None:
@@ -75,7 +75,7 @@ class AllocationPlan:
         return self._judge_carried(cluster, node) if self.carried else SUCCESS
 
     def score(self, cluster: Cluster, node: Node, sizes: Sizes) -> int:
-        """How good the node is, from 0 to 100; of v1's and carried claims, the average."""
+        """The score of the node, from 0 to 100: the average over v1 and carried claims."""
         scores = []
         place = cluster.fleet.places.get(node.metadata.name)
         if self.wish is not None and place is not None:
@@ -85,7 +85,7 @@ class AllocationPlan:
         return sum(scores) // len(scores) if scores else 0
 
     def grants(self, cluster: Cluster, node: Node, now: float) -> list[DeviceGrant] | None:
-        """What each claim gets on a node, in the order in which it is to be written; None if it does not fit (any more)."""
+        """What each claim gets on a node, in the order of the writes; None if the claims do not fit, or no longer."""
         given = self._grants(cluster, node, now)
         if not self.carried or given is None:
             return given

@@ -1,7 +1,7 @@
-"""What ResourceQuotas leave for claims that are still to be made, as the server will count when they are.
+"""What ResourceQuotas leave for future claims, by the rules that the server applies when a claim is created.
 
-Counted is what is in the cluster, claims included that only a simulation made. What a claim counts for follows from its spec, so it is
-worked out once.
+The count covers the claims in the cluster, including those that only a simulation made. A claim's usage follows from its spec, so
+it is computed once.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ _NOTHING = Quantity.of(0)
 
 
 class ClaimQuotas:
-    """See the module."""
+    """The quotas of a cluster and the claims that count against them."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._known: dict[str, tuple[ResourceClaim, Usage]] = {}
 
     def refusal(self, namespace: str, claim: Claim, used: Usage | None = None) -> str:
-        """Which quota does not let one more claim such as this be made, with numbers; empty: none does. ``used`` is what others
-        use, as ``used`` tells it."""
+        """Names the quota that forbids one more such claim, with numbers; empty if none does. ``used`` is what other claims use,
+        as returned by the method ``used``."""
         counting = self._counting(namespace)
         if not counting:
             return ""
@@ -47,7 +47,7 @@ class ClaimQuotas:
         return ""
 
     def used(self, namespace: str) -> Usage:
-        """What the claims of a namespace use of quotas, by the names that these have for it."""
+        """What the claims of a namespace use, by the quotas' names for it."""
         total: Usage = {}
         for key, claim in self._cluster.claims.objects.items() if self._counting(namespace) else ():
             if claim.metadata.namespace == namespace:
@@ -68,7 +68,7 @@ def add(total: Usage, more: Usage) -> None:
 
 
 def claim_like(template: Template) -> Claim:
-    """A claim of a template as quotas see it: without a name."""
+    """A claim made from a template, as quotas see it: without a name."""
     if isinstance(template, ResourceClaimTemplate):
         return ResourceClaim(spec=template.spec.spec)
     return semantic.ResourceClaim(spec=template.spec.spec)
@@ -80,6 +80,6 @@ def _counts_claims(quota: ResourceQuota) -> bool:
 
 
 def usage(claim: Claim) -> Usage:
-    """What a claim counts for."""
+    """What a claim counts for in quotas."""
     document = to_builtins(claim)
     return usage_of(CLAIMS, to_v1(document) if isinstance(claim, semantic.ResourceClaim) else document)

@@ -1,10 +1,10 @@
-"""Which claims a pod needs, and in whose name it uses them.
+"""Which claims a pod needs, and whether it uses them in its own name or its group's.
 
 An entry of ``spec.resourceClaims`` names a claim, or a template from which the claim controller makes one for this pod. The
-controller notes the name in the pod's status; where the claim is seen before that note is, its owner and its annotation say
-the same. A pod of a group that has an equal entry uses the group's claim, in the group's name.
+controller notes the name in the pod's status. If the claim appears before that note, its owner and its annotation give the same
+answer. If the pod's group has an equal entry, the pod uses the group's claim in the group's name.
 
-What is wrong with a claim is a sentence for the pod's condition. It names the pod's own claims only.
+Errors about a claim are sentences for the pod's condition. They name only the pod's own claims.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
 
 
 class UnusableClaim(Exception):
-    """A claim that the pod needs is not there, or not for it. The text is a sentence for the pod's condition."""
+    """A claim that the pod needs is missing or not meant for it. The text is a sentence for the pod's condition."""
 
 
 class Reference(NamedTuple):
     """A claim that a pod needs. ``consumer`` is the pod, or its group."""
 
-    entries: tuple[str, ...]  # its names among the pod's resourceClaims
+    entries: tuple[str, ...]  # the names of its entries in the pod's resourceClaims
     key: str  # namespace/name
     claim: ResourceClaim
     consumer: ResourceClaimConsumerReference
 
 
 def references(pod: PodInfo, cluster: Cluster) -> list[Reference]:
-    """All claims that a pod needs, in the order of its spec, each once. Raises Unusable."""
+    """All claims that a pod needs, in the order of its spec, each once. Raises UnusableClaim."""
     group = _group(pod, cluster) if pod.group else None
     found: dict[str, Reference] = {}
     for entry in pod.pod.spec.resource_claims:
@@ -54,7 +54,7 @@ def references(pod: PodInfo, cluster: Cluster) -> list[Reference]:
 
 
 def check(pod: PodInfo, cluster: Cluster) -> None:
-    """Raises Unusable where ``references`` would."""
+    """Raises UnusableClaim if ``references`` would."""
     group = _group(pod, cluster) if pod.group else None
     for entry in pod.pod.spec.resource_claims:
         owner = _owner(entry, group)
@@ -64,12 +64,12 @@ def check(pod: PodInfo, cluster: Cluster) -> None:
 
 
 def _owner(entry: PodResourceClaim, group: PodGroup | None) -> PodGroup | None:
-    """The group that the claim of an entry was made for; None: the pod itself."""
+    """The group that the claim of an entry was made for; None if it was made for the pod itself."""
     return group if group is not None and entry in group.spec.resource_claims else None
 
 
 def names_its_claims(pod: PodInfo) -> bool:
-    """Whether the pod's status says of each of its templates which claim was made from it, its group's claims included."""
+    """Whether the pod's status names the claim for each of its templates, including its group's claims."""
     entries, statuses = pod.pod.spec.resource_claims, pod.pod.status.resource_claim_statuses
     return not entries or all(
         entry.resource_claim_template_name is None or _noted(statuses, entry.name) is not None
@@ -145,7 +145,7 @@ def _usable(
 
 
 def blocked(reference: Reference, pod: PodInfo, cluster: Cluster) -> str:
-    """Why the pod must wait before it can use a claim, as a sentence; empty if it need not."""
+    """A sentence on why the pod must wait before it can use a claim; empty if it need not wait."""
     flight, shown = cluster.claims.flights.get(reference.key), reference.claim.status
     if reference.key in cluster.claims.disputed:
         return f"the pod's resource claim {reference.key} was promised a device that another claim had first"
@@ -161,7 +161,7 @@ def blocked(reference: Reference, pod: PodInfo, cluster: Cluster) -> str:
 
 
 def _ours(users: dict[str, ResourceClaimConsumerReference], pod: PodInfo, cluster: Cluster) -> bool:
-    """Whether a decision in flight was made for the pod itself or for others of its gang, whose claims it may share."""
+    """Whether a decision in flight was made for the pod itself or for another member of its gang, whose claims it may share."""
     if pod.uid in users:
         return True
     gang = pod.group

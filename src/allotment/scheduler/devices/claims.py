@@ -1,15 +1,15 @@
-"""The claims as they will be: what the server has shown, and over it what was decided but not seen written yet.
+"""The claims as they will be: what the server has shown, overlaid with decisions whose writes have not been seen yet.
 
-A decision is a *flight*: it starts when a pod reserves a claim, gets the version of its write when the server answers, and
-lands when the informer shows that version or a later one. Until then the claim counts as allocated, whatever older state
-arrives. A flight without an answer stays in the air: the write may have taken effect.
+A decision is a *flight*. It starts when a pod reserves a claim, gets the version of its write when the server answers, and lands
+when the informer shows that version or a later one. Until then the claim counts as allocated, whatever older state arrives. A
+flight without an answer stays in the air, because the write may have taken effect.
 
-The ledger follows: at any time it holds exactly what the claims hold, as shown and as decided: where the server shows another
-allocation than the one in flight, somebody else was faster, or ours replaces it, and both count until that is known.
+The ledger follows: at any time it holds exactly what the claims hold, both as shown and as decided. If the server shows another
+allocation than the one in flight, either another scheduler was faster or our write replaces it. Both count until that is known.
 
-On a real cluster two schedulers may have promised a device twice. Then it is the claim's that was first shown with it, which
-is the same for all who watch from the beginning; what is only decided comes last. The other claim keeps what it can, and
-``disputed`` names it.
+On a real cluster, two schedulers may have promised a device twice. The device then belongs to the claim that was first shown with
+it, which is the same claim for all that watch from the beginning. Allocations that are only decided come last. The other claim
+keeps what it can, and ``disputed`` names it.
 """
 
 from __future__ import annotations
@@ -41,30 +41,31 @@ class Flight:
 
     allocation: AllocationResult | None  # None: the claim is allocated, and only reservations are new
     users: dict[str, ResourceClaimConsumerReference] = field(default_factory=dict)  # by the pod's uid
-    author: str = ""  # uid of the pod that brought the allocation, and writes it
+    author: str = ""  # uid of the pod that brings and writes the allocation
     version: int = 0  # of the last write that the server acknowledged
 
 
 class Claims:
-    """All claims by ``namespace/name``. ``holds`` says what an allocation holds, where it is not v1's own (semantic claims)."""
+    """All claims by ``namespace/name``. ``holds`` says what an allocation holds if it is not a v1 allocation (semantic
+    claims)."""
 
     def __init__(
         self, ledger: Ledger, holds: Callable[[ResourceClaim], tuple[Holding, ...] | None] | None = None
     ) -> None:
         self.ledger = ledger
-        self.log = ChangeLog()  # claims that came, went, or got other devices
+        self.log = ChangeLog()  # claims that appeared, were deleted, or got other devices
         self.objects: dict[str, ResourceClaim] = {}
         self.flights: dict[str, Flight] = {}
-        self.disputed: dict[str, tuple[Holding, ...]] = {}  # what such a claim should hold
+        self.disputed: dict[str, tuple[Holding, ...]] = {}  # what each disputed claim should hold
         self.owned: dict[str, dict[str, None]] = {}  # uid of a pod or group → claims that were made for it
-        self._removed: dict[str, tuple[Holding, ...]] = {}  # what is kept for pods whose claims are gone
+        self._removed: dict[str, tuple[Holding, ...]] = {}  # holdings kept for pods whose claims are gone
         self._holds = holds
         self._since: dict[str, int] = {}  # the version at which a claim was first shown with its allocation
 
     # --- what the server shows ---
 
     def change(self, old: ResourceClaim | None, new: ResourceClaim | None) -> str:
-        """Takes in a claim that appeared, changed or went; returns its key."""
+        """Takes a claim that appeared, changed or was deleted. Returns its key."""
         shown = new if new is not None else old
         assert shown is not None
         key = shown.metadata.key
@@ -89,7 +90,7 @@ class Claims:
         return key
 
     def _date(self, key: str, had: AllocationResult | None, now: ResourceClaim | None) -> None:
-        """Keeps ``_since`` right."""
+        """Updates ``_since``."""
         has = now.status.allocation if now is not None else None
         if now is None or has is None:
             self._since.pop(key, None)
@@ -97,7 +98,7 @@ class Claims:
             self._since[key] = version_of(now)
 
     def _file(self, key: str, before: ResourceClaim | None, now: ResourceClaim | None) -> None:
-        """Keeps ``owned`` right."""
+        """Updates ``owned``."""
         old = before.metadata.owner_references if before is not None else ()
         new = now.metadata.owner_references if now is not None else ()
         if old == new:
@@ -126,7 +127,7 @@ class Claims:
         consumer: ResourceClaimConsumerReference,
         allocation: AllocationResult | None,
     ) -> None:
-        """A pod reserves a claim, with a new allocation if it has none. Raises Conflict if a device is taken."""
+        """Starts a flight: a pod reserves a claim, with a new allocation if it has none. Raises Conflict if a device is taken."""
         flight = self.flights.get(key)
         if flight is None:
             flight = Flight(allocation, author=uid)
@@ -137,7 +138,7 @@ class Claims:
         flight.version = 0
 
     def acknowledged(self, key: str, version: int) -> None:
-        """The server took a write of ours."""
+        """Notes the version of a write that the server accepted."""
         flight = self.flights.get(key)
         if flight is not None:
             flight.version = max(flight.version, version)
@@ -145,8 +146,8 @@ class Claims:
                 self._enter(key)
 
     def cancel(self, key: str, uid: str) -> None:
-        """A pod no longer reserves a claim. What the server has shown meanwhile counts again. Others that counted on the
-        allocation that this pod was to write have none then."""
+        """Ends a pod's reservation of a claim. What the server has shown meanwhile counts again. Other pods that relied on an
+        allocation which this pod had to write then have none."""
         flight = self.flights.get(key)
         if flight is None or flight.users.pop(uid, None) is None:
             return
@@ -158,7 +159,7 @@ class Claims:
     # --- questions ---
 
     def untouched(self, key: str) -> bool:
-        """Whether nobody has, or is about to have, anything of a claim that is there."""
+        """Whether an existing claim has no allocation and no users, neither now nor in flight."""
         status = self.objects[key].status
         return (
             status.allocation is None
@@ -168,7 +169,7 @@ class Claims:
         )
 
     def allocation(self, key: str) -> AllocationResult | None:
-        """What the claim has, or will have."""
+        """The allocation that the claim has or will have."""
         flight = self.flights.get(key)
         if flight is not None and flight.allocation is not None:
             return flight.allocation
@@ -176,7 +177,7 @@ class Claims:
         return shown.status.allocation if shown is not None else None
 
     def reserved(self, key: str) -> dict[str, ResourceClaimConsumerReference]:
-        """Who uses the claim, or will, by uid."""
+        """The current and future users of the claim, by uid."""
         shown = self.objects.get(key)
         users = {user.uid: user for user in shown.status.reserved_for} if shown is not None else {}
         flight = self.flights.get(key)
@@ -185,32 +186,32 @@ class Claims:
     # --- the ledger ---
 
     def restore(self, key: str) -> None:
-        """Has the ledger hold again what was released from it on trial."""
+        """Makes the ledger hold again what was released on trial."""
         self.disputed.pop(key, None)
         self._enter(key)
 
     def keep(self, name: str, claim: ResourceClaim) -> None:
-        """Holds the devices of a claim that is gone, under another name, whenever no claim has them."""
+        """Holds the devices of a deleted claim under another name whenever no claim has them."""
         self._removed[name] = self._held_by(claim)
         self._hold(name, self._removed[name])
 
     def kept(self, name: str) -> frozenset[Holding]:
-        """What is held under that name now, and keeps others out."""
+        """What is held under that name now and is closed to other claims."""
         return frozenset([each for each in self.ledger.holdings(name) if not each.admin])
 
     def covers(self, claim: ResourceClaim, name: str) -> bool:
-        """Whether a claim has all that is kept under a name."""
+        """Whether a claim holds everything that is kept under a name."""
         return self.kept(name) <= set(self._held_by(claim))
 
     def give_back(self, name: str) -> None:
-        """Ends that."""
+        """Ends ``keep``."""
         del self._removed[name]
         self.disputed.pop(name, None)
         self.ledger.release(name)
         self._settle()
 
     def _enter(self, key: str) -> None:
-        """Makes the ledger hold what the claim holds."""
+        """Makes the ledger match what the claim holds."""
         wanted = self._holdings(key)
         if self.disputed.get(key, self.ledger.holdings(key)) == wanted:
             return
@@ -241,7 +242,7 @@ class Claims:
     def _held_by(self, claim: ResourceClaim) -> tuple[Holding, ...]:
         if claim.status.allocation is None:
             return ()
-        config = claim.spec.devices.config  # without any, it carries nothing
+        config = claim.spec.devices.config  # without a config, it carries no semantic claim
         special = self._holds(claim) if config and self._holds is not None else None
         if special is not None:
             return special
@@ -259,7 +260,7 @@ class Claims:
             self.disputed[key] = wanted
 
     def _oust(self, key: str, devices: Iterable[DeviceID]) -> None:
-        """Takes devices from claims that had them later."""
+        """Takes devices from claims that got them later."""
         for device in devices:
             holders, mine = self.ledger.holders(device), self._rank(key, device)
             if all(mine < self._rank(holder, device) for holder in holders):
@@ -270,7 +271,7 @@ class Claims:
                     self.disputed[holder] = self._holdings(holder)
 
     def _rank(self, key: str, device: DeviceID) -> float:
-        """Of several claims on a device, the lowest has it."""
+        """Among several claims on a device, the lowest rank gets it."""
         firm = any(each.device == device for each in self._shown(key))
         return self._since[key] if firm else inf
 
@@ -279,14 +280,14 @@ class Claims:
         return held.admin or not (taken or (held.share is None and self.ledger.shared(held.device)))
 
     def _settle(self) -> None:
-        """Something was given back: claims that were promised the same may have it now."""
+        """Gives released devices to other claims that were promised them too."""
         for key in sorted(self.disputed, key=lambda key: self._since.get(key, inf)):
             wanted = self.disputed.pop(key)
             self.ledger.release(key)
             self._hold(key, wanted)
 
     def validate(self) -> None:
-        """Raises AssertionError where the ledger does not hold what the claims do."""
+        """Raises AssertionError where the ledger differs from what the claims hold."""
         keys: Iterable[str] = {*self.objects, *self.flights, *self.ledger.claims()}
         for key in keys:
             wanted = self._holdings(key)
@@ -310,7 +311,7 @@ def _devices(allocation: AllocationResult | None) -> DeviceAllocationResult | No
 
 
 def _confirms(flight: Flight, shown: ResourceClaim) -> bool:
-    """Whether the server shows just what was decided: the same holdings, if it showed none before."""
+    """Whether the server shows exactly what was decided: the same holdings, if it showed none before."""
     decided, has = flight.allocation, shown.status.allocation
     return (
         decided is not None

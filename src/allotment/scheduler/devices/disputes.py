@@ -1,7 +1,7 @@
-"""Claims that were promised a device which another claim had first, and that nobody takes back.
+"""Claims that were promised a device which another claim had first, and that their writer left behind.
 
-Whoever writes a claim takes it back when it sees such a thing (``claim_writer``). If it was killed before that, the claim is left
-over: the pod that it is reserved for cannot use it, and keeps the devices that it has besides from others.
+A scheduler undoes its write to a claim when it sees such a conflict (``claim_writer``). If the scheduler was killed before that,
+the claim is left over: its pod cannot use it, and the claim's other devices stay closed to other pods.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 
 class Disputes:
-    """Finds such claims, each once. ``waits`` tells the pods that are ours to place and not on their way."""
+    """Finds such claims, each once. ``waits`` tells whether this scheduler must still place a pod that is not being bound."""
 
     def __init__(self, cluster: Cluster, waits: Callable[[PodInfo], bool]) -> None:
         self._cluster = cluster
         self._waits = waits
-        self._found: dict[str, str] = {}  # claim → its version when it was found
+        self._found: dict[str, str] = {}  # claim → its version when found
 
     def left_over(self) -> Iterator[str]:
-        """The claims that are to be given back now."""
+        """The claims to release now."""
         claims = self._cluster.claims
         if not claims.disputed:
             self._found.clear()
@@ -40,7 +40,7 @@ class Disputes:
                 yield key
 
     def _nobody_has(self, claim: ResourceClaim) -> bool:
-        """Whether all who may use a claim wait, so that to take it from them breaks nothing."""
+        """Whether all users of a claim still wait, so that releasing it breaks nothing."""
         users, namespace = claim.status.reserved_for, claim.metadata.namespace
         return bool(users) and all(self._only_waits(namespace, user) for user in users)
 

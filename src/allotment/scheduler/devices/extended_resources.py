@@ -1,11 +1,11 @@
 """Extended resources that device classes serve: ``vendor.com/gpu: 2`` as a claim that the scheduler makes for the pod.
 
 A class serves the resource that its ``extendedResourceName`` names, and ``deviceclass.resource.kubernetes.io/<class>``. On a node
-whose device plugin offers the resource, that is used and nothing is claimed; so what has to be claimed depends on the node.
+whose device plugin offers the resource, the pod uses the plugin and claims nothing. So the claim depends on the node.
 
 One claim serves all of a pod's extended resources, with a request for each container and resource. Containers that run to
-completion before others start may use the devices of those that start later; among themselves they share those of the one
-that wants most.
+completion before others start may use the devices of those that start later. Among themselves, they share the devices of the one
+that requests most.
 """
 
 from __future__ import annotations
@@ -94,8 +94,8 @@ def extended_claim(pod: PodInfo, resources: Collection[str], classes: Mapping[st
 
 
 def _name(pod: PodInfo) -> str:
-    """As if generated from ``<pod>-extended-resources-``, but the same for the same pod: a repeated attempt must not make a
-    second claim."""
+    """A name as if generated from ``<pod>-extended-resources-``, but always the same for one pod: a repeated attempt must not
+    make a second claim."""
     digits = hashlib.sha256(pod.uid.encode()).hexdigest()[:10]
     return f"{f'{pod.name}-extended-resources-'[:_LONGEST_BASE]}{digits}"
 
@@ -126,9 +126,9 @@ class _Resource:
     def _serve_brief(
         self, brief: list[int], containers: tuple[Container, ...], lasting: Mapping[int, DeviceRequest]
     ) -> None:
-        """Containers that end before others start use what those have; one further request covers the largest rest."""
+        """Lets containers that end before others start use their devices; one further request covers the largest remainder."""
         largest: DeviceRequest | None = None
-        waiting: list[Container] = []  # for the largest rest
+        waiting: list[Container] = []  # containers that need the further request
         for number in brief:
             container = containers[number]
             missing = _count(container, self._resource)

@@ -1,8 +1,8 @@
-"""Devices that are part of a node's own resources, or cost some: a cpu pool given out as a device, memory that a driver needs.
+"""Devices that are part of a node's own resources or consume some: a CPU pool offered as a device, memory that a driver needs.
 
-A device may *map* to an amount of a resource (the whole device to a fixed amount, or what is consumed of a capacity times a
-factor), and its use may have an *overhead* per pod and per container. The pod then takes that much more of the node, on top
-of what its containers request. The node must have it, and the pod's status says what it is.
+A device may *map* to an amount of a resource: the whole device to a fixed amount, or the consumed part of a capacity times a
+factor. Its use may also have an *overhead* per pod and per container. The pod then takes that much more of the node, on top of
+what its containers request. The node must have the amount free, and the pod's status records it.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
     from allotment.scheduler.resource_requests import Amounts
 
 Lookup = Callable[["DeviceRequestAllocationResult"], "Device | None"]
-"""Finds the device of a result as it is published; None if it is not."""
+"""Finds the published device of an allocation result; None if it is not published."""
 
 _UNIT = 10**9
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A claim of the pod with its devices: its name, the pod's entries that stand for it, what was given."""
+    """A claim of the pod with its devices: its name, the pod's entries for it, and the allocated devices."""
 
     name: str
     entries: tuple[str, ...]
@@ -71,7 +71,7 @@ class NodeCosts:
         return total
 
     def status(self) -> dict[str, Any]:
-        """What the pod's status says about it."""
+        """The costs in the form of the pod's status."""
         told = [to_builtins(status) for status in self.statuses]
         return {"nodeAllocatableResourceClaimStatuses": told}
 
@@ -87,8 +87,8 @@ def costs(pod: Pod, shares: Iterable[Share], lookup: Lookup) -> NodeCosts:
 
 
 def beyond(pod: PodInfo, extra: Amounts) -> Amounts | str:
-    """What of the costs comes on top of the pod's requests. What the pod asks for as a whole has to cover its containers and its
-    devices, which then cost nothing more; the name of a resource where it does not."""
+    """The part of the costs on top of the pod's requests. A pod-level request must cover the containers and the devices, which
+    then cost nothing more. If it does not, returns the name of the resource."""
     whole = pod.pod.spec.resources
     if whole is None or not whole.requests:
         return extra
@@ -104,15 +104,15 @@ def beyond(pod: PodInfo, extra: Amounts) -> Amounts | str:
 
 
 def costs_told(pod: PodInfo) -> Amounts:
-    """What a pod's status says that its devices take of the node, beyond its requests."""
+    """What the pod's devices take of the node beyond its requests, according to its status."""
     statuses = pod.pod.status.node_allocatable_resource_claim_statuses
     told = beyond(pod, NodeCosts(statuses).amounts()) if statuses else {}
     return told if isinstance(told, dict) else {}
 
 
 def maps(allocation: AllocationResult, lookup: Lookup) -> bool:
-    """Whether a device of an allocation stands for an amount of the node. Such a claim cannot be shared by pods: its amount
-    would be counted twice."""
+    """Whether a device of an allocation maps to an amount of the node. Pods cannot share such a claim, because its amount would
+    be counted twice."""
     for result in allocation.devices.results:
         device = lookup(result)
         if device is not None and any(
@@ -123,8 +123,8 @@ def maps(allocation: AllocationResult, lookup: Lookup) -> bool:
 
 
 def lacking(node: NodeInfo, requested: Mapping[str, int], extra: Amounts) -> list[tuple[str, bool]]:
-    """The resources of which a node has too little for what a pod requests and its devices take together; and of each,
-    whether even the empty node would."""
+    """The resources of which a node has too little for a pod's requests and its devices together, each with whether even the
+    empty node has too little."""
     short = []
     for name, amount in sorted(extra.items()):
         wanted = requested.get(name, 0) + amount

@@ -25,22 +25,22 @@ _SHARED = unresolvable("cannot be used by a claim that is part of a node and in 
 
 
 def bearing(cluster: Cluster, node: NodeInfo) -> NodePlace | None:
-    """The devices of a node, if any of them bears on the node's own resources."""
+    """The devices of a node, if any of them affects the node's own resources."""
     place = cluster.fleet.places.get(node.name)
     if place is None:
         return None
     try:
         site = place.site or cluster.fleet.site(place)
     except AllocationError:
-        return None  # nobody knows what this node reaches
+        return None  # what this node reaches is unknown
     return place if site.bearing else None
 
 
 def afford(
     cycle: Cycle, wants: Wants, plan: AllocationPlan, place: NodePlace, node: NodeInfo
 ) -> tuple[NodeCosts, Amounts] | Status:
-    """What the devices cost of the node, in the words of the pod's status and as amounts beyond its requests; or why it, or
-    the pod, does not have that much."""
+    """What the devices cost of the node, in the form of the pod's status and as amounts beyond its requests. Otherwise, why the
+    node or the pod does not have that much."""
     lookup = _Lookup(cycle.cluster, place)
     for given in wants.given:
         if given.shared and maps(given.allocation, lookup):
@@ -65,7 +65,7 @@ def afford(
 
 
 class _Lookup:
-    """Finds devices of a node as they are published."""
+    """Finds the published devices of a node."""
 
     def __init__(self, cluster: Cluster, place: NodePlace) -> None:
         self._devices = {device.id: device.spec for device in cluster.fleet.site(place).devices}

@@ -1,4 +1,4 @@
-"""What a pod wants of the devices in one attempt to place it, and what its allocated claims say about nodes."""
+"""What a pod wants from devices in one attempt to place it, and which nodes its allocated claims allow."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def unresolvable(words: str) -> Status:
 
 @lru_cache(maxsize=1024)
 def unmade(words: str) -> Status:
-    """The pod waits at the gate for a claim that somebody makes."""
+    """The status of a pod that waits at the gate for a controller to make its claim."""
     return Status(StatusCode.UNRESOLVABLE, NAME, words, awaits=ResourceClaim)
 
 
@@ -48,19 +48,19 @@ _NO_COSTS = NodeCosts()
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A claim that has its devices: on the server, or in a flight for the pod's gang."""
+    """A claim that has its devices, on the server or in a flight for the pod's gang."""
 
     reference: Reference
     allocation: AllocationResult
     in_flight: bool
-    shared: bool  # somebody else uses it too
+    shared: bool  # another consumer uses it too
 
 
 class Wants:
     """What a pod wants of this plugin in one cycle; kept in the cycle's state. Most pods want little of all this."""
 
     given: tuple[Given, ...] = ()
-    selectors: tuple[NodeSelector, ...] = ()  # of given claims, beyond names of nodes
+    selectors: tuple[NodeSelector, ...] = ()  # of given claims, besides node names
     operations = False  # a given claim needs nodes that declare NODE_OPERATIONS
     unready = False  # a given claim's devices failed to become ready
     pending: tuple[Reference, ...] = ()
@@ -69,7 +69,7 @@ class Wants:
     carried_key: tuple[tuple[str, bytes], ...] = ()
     stale = ""  # a claim for extended resources that an earlier attempt left behind
     grants: tuple[DeviceGrant, ...] = ()  # by Reserve
-    joined: tuple[Given, ...] = ()  # by Reserve: given claims that the pod is to be a user of
+    joined: tuple[Given, ...] = ()  # by Reserve: given claims that the pod joins as a user
     costs = _NO_COSTS  # by Reserve
 
     def __init__(self, extended: Mapping[str, str], sizes: Sizes) -> None:
@@ -86,12 +86,12 @@ NOTHING = Wants({}, {})
 
 
 def reserved(reference: Reference) -> bool:
-    """Whether the server has shown that the pod, or its group, may use the claim."""
+    """Whether the server has shown the claim as reserved for the pod or its group."""
     return any(user.uid == reference.consumer.uid for user in reference.claim.status.reserved_for)
 
 
 def exclusive(claim: semantic.ResourceClaim, reference: Reference, cycle: Cycle) -> bool:
-    """Whether a semantic claim is for one user at a time, and somebody else's turn."""
+    """Whether a semantic claim allows one user at a time and has another one now."""
     if not in_use_by_others(reference, cycle):
         return False
     allocation = claim.status.allocation
@@ -133,8 +133,8 @@ def in_use_by_others(reference: Reference, cycle: Cycle) -> bool:
 
 
 def only_user(given: Given, cycle: Cycle) -> bool:
-    """Whether nobody but the pod uses a claim, or but its group, of which no pod has a node yet; it is on the server as it is
-    here; and it may be allocated anew."""
+    """Whether the scheduler may release a claim for the pod. Only the pod uses it, or only its group and no member has a node
+    yet. The server shows the same state, and the claim may be allocated again."""
     if given.in_flight or given.shared:
         return False
     if given.reference.consumer.uid != cycle.pod.uid:

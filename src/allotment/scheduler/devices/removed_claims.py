@@ -1,20 +1,23 @@
-"""Claims that were removed, or whose allocation was, while pods run with their devices.
+"""Claims that were removed, or lost their allocation, while pods run with their devices.
 
-Finalizers keep the former from happening, and whoever strips them or writes statuses can do it all the same. The containers go on using the devices, so nobody else may
-get them until the last such pod ends. The scheduler holds them in memory from the moment that the claim goes. If the pods still run
-``WARN_AFTER`` seconds later (mostly they do not, as the news of a pod's end may come after that of its claim), it warns each in an event and makes a
-*stand-in*: another claim that has the same devices, is reserved for those pods and belongs to one of them. All others, counters, other
-schedulers, the API server and this scheduler after a restart, see an ordinary claim in use, and the claim controller removes it when the pods
-end. Who removes a stand-in too gets another one.
+Finalizers normally prevent the removal, but a user who strips them or writes statuses can still cause it. The containers go on
+using the devices, so no other pod may get them until the last such pod ends. The scheduler holds the devices in memory from the
+moment the claim goes. Usually the pods have ended too, and only the news of their end arrives later. If they still run
+``WARN_AFTER`` seconds later, the scheduler warns each pod in an event and makes a *stand-in*: another claim that has the same
+devices, is reserved for those pods and belongs to one of them. Everything else (counters, other schedulers, the API server, this
+scheduler after a restart) sees an ordinary claim in use, and the claim controller removes it when the pods end. If the stand-in
+is removed too, the scheduler makes another.
 
-A stand-in takes two writes, since nobody can create a claim with a status: create, then allocate. Each attempt looks at what is there and does what
-is missing, so it does not matter which scheduler does which, and a refusal (a quota, a namespace that is being deleted) is only tried again. The
-memory lets go when it sees a claim that has the devices.
+A stand-in takes two writes, create and allocate, since no client can create a claim with a status. Each attempt looks at what
+exists and does what is missing. So it does not matter which scheduler does which step, and a refused write (by a quota, or a
+namespace that is being deleted) is simply tried again. The scheduler stops holding the devices in memory when it sees a claim
+that has them.
 
-What counts as a user is what the claim itself had last: a pod that it was reserved for and that is bound, or just being bound. What a pod says of itself is not asked, or a
-tenant could keep any device from others by naming it. So nobody can know the devices of a claim that went while no scheduler ran. Claims that
-more pods use than a claim can be reserved for, and those of v1alpha2 whose instances others have got in part, are held in memory only.
-`allot doctor` and `allot explain` notice the pods of all of them.
+The claim itself decides who counts as a user: a pod that the claim was last reserved for and that is bound or being bound. What a
+pod says of itself does not count, or a tenant could keep any device from others by naming it. So the devices of a claim that went
+while no scheduler ran cannot be known. Two sorts of claims are held in memory only: those with more users than a claim can be
+reserved for, and v1alpha2 claims of whose instances other claims got a part. `allot doctor` and `allot explain` notice the pods
+of all of them.
 """
 
 from __future__ import annotations
@@ -43,7 +46,7 @@ if TYPE_CHECKING:
     from allotment.scheduler.pod import PodInfo
 
 WARN_AFTER = 2.0
-"""Seconds that news of a pod's end may be behind those of its claim."""
+"""Seconds by which the news of a pod's end may lag behind that of its claim."""
 REPEAT_STAND_IN_AFTER = 10.0
 """Seconds until a stand-in that could not be written is tried again."""
 REASON = "ClaimRemoved"
@@ -52,16 +55,16 @@ _LONGEST_BASE = 46  # characters of the claim's name in that of its stand-in, wh
 
 @dataclass(slots=True)
 class _Removed:
-    claim: ResourceClaim  # as it was last with its devices
-    pods: set[str]  # keys of those that run with its devices
+    claim: ResourceClaim  # its last state with its devices
+    pods: set[str]  # keys of the pods that run with its devices
     uids: set[str]
-    due: float | None  # when to look at it next; None: there is nothing more to do
+    due: float | None  # when to look at it next; None: nothing more to do
     warned: bool = False
-    held: frozenset[Holding] = frozenset()  # when it was looked at last
+    held: frozenset[Holding] = frozenset()  # when last looked at
 
     @property
     def stand_in(self) -> str:
-        """The name of its stand-in: the same for all schedulers."""
+        """The name of the stand-in, the same in all schedulers."""
         meta = self.claim.metadata
         digits = hashlib.sha256(meta.uid.encode()).hexdigest()[:10]
         return f"{meta.name[:_LONGEST_BASE].strip('-.')}-held-{digits}"
@@ -72,11 +75,11 @@ class _Removed:
 
     @property
     def spec(self) -> ResourceClaimSpec:
-        """Of its stand-in, which has devices for its pods and for nobody else."""
+        """The spec of the stand-in, which has devices for these pods only."""
         return waiting_for_users(self.claim.spec) if is_carrier(self.claim) else self.claim.spec
 
     def made(self, there: ResourceClaim) -> bool:
-        """Whether a claim with that name was made for it, and not by a stranger for something else."""
+        """Whether a claim with that name is the stand-in, and not an unrelated claim."""
         meta = there.metadata
         return (
             meta.annotations.get(STANDS_IN_FOR) == self.claim.metadata.name
@@ -88,7 +91,7 @@ class _Removed:
 
 
 class RemovedClaims:
-    """See the module."""
+    """Holds the devices of removed claims, and makes their stand-ins."""
 
     def __init__(self, clock: Clock, cluster: Cluster) -> None:
         self._clock = clock
@@ -96,7 +99,7 @@ class RemovedClaims:
         self._found: dict[str, _Removed] = {}  # by the name under which the ledger holds the devices
 
     def changed(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
-        """A claim changed, as the cluster knows already."""
+        """Handles a changed claim. The cluster must have taken the change already."""
         shown = new if new is not None else old
         if shown is not None and self._found:
             self._look_again(shown.metadata.key, new)
@@ -107,7 +110,7 @@ class RemovedClaims:
             return
         key = old.metadata.key
         running = [pod for pod in self._users(old) if _is_user(old, pod)]
-        if stays:  # a scheduler takes back what it wrote for a pod that it could not bind
+        if stays:  # a scheduler undoes its writes for a pod that it could not bind
             running = [pod for pod in running if pod.pod.spec.node_name]
         if running:
             name = f"{key}, which was {self._fate(old)} ({old.metadata.uid}, {old.metadata.resource_version})"
@@ -116,14 +119,16 @@ class RemovedClaims:
             self._cluster.claims.keep(name, old)
 
     def _look_again(self, key: str, claim: ResourceClaim | None) -> None:
-        """The name of a stand-in may be free now, or its claim wait for devices; or somebody who had the devices gave them back."""
+        """Looks again at removed claims: a stand-in's name may be free now, its claim may wait for devices, or devices may be
+        released."""
         for name, each in self._found.items():
             waits = each.stand_in_key == key and (claim is None or claim.status.allocation is None)
             if each.warned and (waits or self._cluster.claims.kept(name) != each.held):
                 each.due = self._clock.now
 
     def returns(self, claim: ResourceClaim) -> None:
-        """A claim is about to be shown; if it is one that was removed, or stands in for it, it holds its devices itself."""
+        """Called before a claim is shown. If the claim was removed before, or is a stand-in, it holds its devices itself from now
+        on."""
         if claim.status.allocation is None:
             return
         key, uid = claim.metadata.key, claim.metadata.uid
@@ -133,12 +138,12 @@ class RemovedClaims:
                 self._drop(name)
 
     def ended(self) -> list[ResourceClaim]:
-        """Claims whose last user is gone since this was asked last; their devices are given back now."""
+        """Releases the devices of claims whose last user went since the last call, and returns those claims."""
         gone = [name for name, each in self._found.items() if not any(True for _ in self._running(each))]
         return [self._drop(name) for name in gone]
 
     def unwarned(self) -> Iterator[tuple[PodInfo, str]]:
-        """The pods to warn, and in which words."""
+        """The pods to warn, each with the message."""
         for each in self._found.values():
             if each.due is not None and each.due <= self._clock.now and not each.warned:
                 each.warned = True
@@ -152,7 +157,7 @@ class RemovedClaims:
                     )
 
     def writes(self) -> Iterator[Draft]:
-        """What is missing of stand-ins."""
+        """The writes that stand-ins still lack."""
         now = self._clock.now
         for name, each in self._found.items():
             if each.due is None or each.due > now:
@@ -169,7 +174,7 @@ class RemovedClaims:
         return bool(self._found)
 
     def _next_write(self, name: str, removed: _Removed) -> Draft | None:
-        """The next write of a stand-in; None if there is to be none."""
+        """The next write of a stand-in; None if there is none."""
         pods, held = list(self._running(removed)), self._cluster.claims.kept(name)
         removed.held = held
         if not held or not pods or len(pods) > MAX_CONSUMERS:
@@ -199,7 +204,7 @@ class RemovedClaims:
         return self._found.pop(name).claim
 
     def _users(self, claim: ResourceClaim) -> Iterator[PodInfo]:
-        """The pods on a node, or on their way to one, that name a claim, or that it names."""
+        """The pods, bound or being bound, that name the claim or are named by it."""
         meta = claim.metadata
         keys = set(self._cluster.users.get(meta.key, ()))
         keys |= {
@@ -218,7 +223,7 @@ class RemovedClaims:
 
 
 def _stand_in(removed: _Removed, pod: PodInfo) -> ResourceClaim:
-    """The claim that keeps the devices until its pods end; it goes with this one."""
+    """The claim that keeps the devices until the pods end. This pod owns it, so it is deleted with the pod."""
     claim = removed.claim
     owner = OwnerReference(api_version="v1", kind="Pod", name=pod.name, uid=pod.uid, controller=True)
     meta = ObjectMeta(
@@ -232,7 +237,7 @@ def _stand_in(removed: _Removed, pod: PodInfo) -> ResourceClaim:
 
 
 def _status(claim: ResourceClaim, held: frozenset[Holding], pods: list[PodInfo]) -> dict[str, Any]:
-    """The status of a stand-in: those of the claim's devices that nobody else got, for these pods."""
+    """The status of a stand-in: the claim's devices that no other claim got, reserved for these pods."""
     allocation = claim.status.allocation
     assert allocation is not None  # only such claims hold devices
     if not is_carrier(claim):

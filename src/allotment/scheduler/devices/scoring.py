@@ -1,21 +1,21 @@
-"""How good it is to take these devices, of all places, from this node.
+"""The score of taking these devices from this node.
 
-What is scarce stays whole: small devices go before large ones, what cannot be cut before what can, parts of what is broken up
-already before parts of what is whole, devices of nodes that are in use already before those of empty ones. A score of 0 to
-100 is the sum of
+Scoring keeps scarce devices whole. It prefers small devices to large ones, devices that cannot be partitioned to those that can,
+parts of a partitioned device to parts of a whole one, and nodes whose devices are in use to empty nodes. A score of 0 to 100 is
+the sum of
 
 * 50 × how early the chosen alternatives are: for each request with ``firstAvailable`` 1 for its first entry, 0 for its last,
   and the average over all such requests; 1 if there is none;
-* 20 × (1 − size), where the size of a device is the average of its capacities as parts of the largest that any device of its
-  driver has; without capacities, the largest part that it draws of a counter; without both, 1. For several devices the
-  average;
-* 10 × (1 − cut), where the cut of a device is the largest part that it draws of a counter which others draw on as well: so
-  much of something that could be cut otherwise. 0 for a device that no other is cut from. The average again;
-* 20 × how much use there is already: for a share, 1 if somebody has a share of the device; for a device that draws on
-  counters, 1 if something else that draws on the same set of them is in use; else the part of the node's devices that is in
-  use. The average again.
+* 20 × (1 − size), averaged over the devices. The size of a device is the average of its capacities, each as a fraction of the
+  largest that any device of its driver has. Without capacities, it is the largest fraction that the device draws of a counter;
+  without both, 1;
+* 10 × (1 − cut), averaged over the devices. The cut of a device is the largest fraction that it draws of a counter on which other
+  devices draw too, since that could be partitioned differently. It is 0 for a device that shares no counter;
+* 20 × existing use, averaged over the devices. For a share, it is 1 if another claim has a share of the device. For a device that
+  draws on counters, it is 1 if another device on the same counter set is in use. Otherwise it is the fraction of the node's
+  devices in use.
 
-Devices of an admin take nothing from anybody and count as size 0, cut 0 and in use.
+Devices with admin access take nothing from other claims. They count as size 0, cut 0 and in use.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ Sizes = Mapping[tuple[str, str], int]
 
 
 class DeviceSizes:
-    """Keeps ``largest`` as slices come. It never shrinks: it is no rule but a yardstick, and a device that comes back should
-    find the same. A mapping that was handed out does not change."""
+    """Updates ``largest`` as slices arrive. It never shrinks: it is only a yardstick, and should be the same for a device that
+    returns. A mapping that was handed out does not change."""
 
     def __init__(self) -> None:
         self.largest: Sizes = {}
 
     def add(self, slice: ResourceSlice) -> bool:
-        """Takes in the devices of a slice; whether that changed anything."""
+        """Takes the devices of a slice. Returns whether that changed anything."""
         driver, largest = slice.spec.driver, self.largest
         more: dict[tuple[str, str], int] = {}
         for device in slice.spec.devices:

@@ -1,5 +1,5 @@
-"""Semantic claims as the scheduler meets them: v1 objects that carry a v1alpha2 claim. Reading one is ``allocator.semantic_carrier``'s;
-writing an allocation gives the status that v1 is to show.
+"""Semantic claims as the scheduler sees them: v1 objects that carry a v1alpha2 claim. ``allocator.semantic_carrier`` reads them.
+This module turns an allocation into the v1 status.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ IMMEDIATE = "Immediate"
 def carried_status(
     claim: semantic.ResourceClaim, allocation: semantic.AllocationResult, driver: str
 ) -> dict[str, Any]:
-    """The ``allocation`` of a v1 status that says the same."""
+    """The ``allocation`` of a v1 status with the same meaning."""
     document = to_builtins(claim)
     document["status"] = {"driverName": driver, "allocation": to_builtins(allocation)}
     return {"allocation": to_v1(document)["status"]["allocation"]}

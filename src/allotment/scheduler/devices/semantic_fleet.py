@@ -1,7 +1,8 @@
-"""The semantic side of the cluster: partition trees by node, classes and parameters, and what carried claims hold.
+"""The semantic part of the cluster: partition trees by node, classes and parameters, and what carried claims hold.
 
-Claims are asked for node by node. An answer is remembered until the node, its slices, what is held of them, or any class or
-parameters change; there is one for each shape of demand and node.
+The fleet answers node by node. It remembers one answer for each shape of demand and node, until the node, its slices, their use,
+or any
+class or parameters change.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ class _Answer:
 
 
 class SemanticFleet:
-    """See the module. ``note`` is told of nodes on which answers may have changed because something is held or released;
-    ``effort`` says how far a search may go in one turn."""
+    """Answers whether nodes can serve semantic claims. It calls ``note`` with nodes on which answers may have changed because
+    devices were taken or released. ``effort`` limits a search in one turn."""
 
     def __init__(self, ledger: Ledger, note: Callable[[str], None], effort: Effort) -> None:
         self._searches = PausedSearches(effort)
@@ -53,7 +54,7 @@ class SemanticFleet:
             semantic.ResourceClaimParameters: {},
         }
         self._home: dict[str, str] = {}  # slice → node
-        self._drivers: set[str] = set()  # those that publish trees, or once did
+        self._drivers: set[str] = set()  # drivers that publish trees, or once did
         self._held: dict[str, dict[DeviceID, None]] = {}  # by node, published or not
         self._book: SemanticBook | None = None
         self._edition = 0  # of classes and parameters
@@ -64,7 +65,7 @@ class SemanticFleet:
     # --- what changes ---
 
     def change(self, old: ApiStruct | None, new: ApiStruct | None) -> Iterable[str]:
-        """Takes in a slice, a class or parameters; returns the nodes on which answers may change."""
+        """Takes a slice, a class or parameters. Returns the nodes on which answers may change."""
         for each in (old, new):
             if isinstance(each, semantic.NodeResourceSlice):
                 return self._slice(each.metadata.name, new)
@@ -97,7 +98,7 @@ class SemanticFleet:
         return changed
 
     def _meet(self, driver: str) -> None:
-        """From now on, what is held of a driver's devices matters."""
+        """Tracks from now on what is held of a driver's devices."""
         if driver in self._drivers:
             return
         self._drivers.add(driver)
@@ -137,12 +138,12 @@ class SemanticFleet:
         return self._book
 
     def fault(self, claims: Sequence[semantic.ResourceClaim]) -> str:
-        """What is wrong with claims, wherever they are asked for; empty if nothing is."""
+        """What is wrong with claims on every node alike; empty if nothing is."""
         fault = self.book.demand(claims).fault
         return str(fault) if fault is not None else ""
 
     def shareable(self, claim: semantic.ResourceClaim) -> bool:
-        """Whether several pods may use what a claim is given, by its parameters as they are now."""
+        """Whether the claim's current parameters let several pods use what it gets."""
         demand = self.book.demand([claim])
         return demand.fault is None and bool(demand.terms[0].claim_parameters.shareable)
 
@@ -173,7 +174,7 @@ class SemanticFleet:
             )
             verdict = _verdict(outcome, bool(held), at_fault=bool(self.fault(claims)))
             if not slices and not isinstance(verdict, Allocated):
-                # the same whatever becomes of parameters: those who remember it are told of nodes with trees only
+                # independent of parameters: callers that remember it hear of changes only for nodes with trees
                 verdict = NodeWording(f"have no {claims[0].spec.resource_class_name}", False)
             known = answers[name] = _Answer(node, version, verdict)
         return known.verdict
@@ -200,14 +201,14 @@ class SemanticFleet:
         list[semantic.ResourceClassParameters],
         list[semantic.ResourceClaimParameters],
     ]:
-        """Classes, and parameters of classes and of claims."""
+        """The classes, and the parameters of classes and claims."""
         classes, of_classes, of_claims = self._objects.values()
         return list(classes.values()), list(of_classes.values()), list(of_claims.values())
 
     def results(
         self, claims: Sequence[semantic.ResourceClaim], allocated: Allocated
     ) -> list[tuple[semantic.AllocationResult, str]]:
-        """An answer as v1alpha2 writes it, for these very claims: the allocation of each, and its class's driver."""
+        """An answer in v1alpha2 form for these claims: the allocation of each and its class's driver."""
         demand = self.book.demand(claims)
         drivers = [terms.resource_class.driver_name for terms in demand.terms]
         return list(zip(semantic_results(demand, allocated), drivers, strict=True))
@@ -217,7 +218,7 @@ class SemanticFleet:
         return len(self._held.get(node, ()))
 
     def validate(self) -> None:
-        """Raises AssertionError where what is kept is not what the ledger says."""
+        """Raises AssertionError where the kept state differs from the ledger."""
         held: dict[str, set[DeviceID]] = {}
         for claim in self._ledger.claims():
             for each in self._ledger.holdings(claim):
@@ -230,9 +231,9 @@ class SemanticFleet:
 
 
 def _verdict(outcome: Outcome, in_use: bool, *, at_fault: bool) -> Allocated | NodeWording:
-    """An outcome without all that it was found out with. An error is told if it came up with the node's instances, broken trees
-    or selectors that fail on them; what is wrong with the claims themselves may name them, and whoever asks next has
-    others."""
+    """An outcome without its working data. It keeps an error that comes from the node's instances: broken trees, or selectors
+    that fail on them. It drops an error in the claims themselves, which may name them, because the next caller has other
+    claims."""
     if isinstance(outcome, Allocated):
         return outcome
     if isinstance(outcome, Unsatisfiable):

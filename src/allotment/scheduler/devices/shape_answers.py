@@ -1,7 +1,8 @@
-"""What pods of one shape want of the devices, as the fleet answers it: which nodes can give it, how, how well, or why not.
+"""The fleet's answers for pods of one shape: which nodes can give the devices, how, how well, or why not.
 
-One wish serves all pods whose pending claims ask for the same. It keeps the fleet's view of them, so that a question about
-a node is a look-up by the node's state, and for each state that does not fit a few words, worked out once.
+One wish serves all pods whose pending claims ask for the same. It keeps the fleet's view of those claims, so that a question
+about a node is a look-up by the node's state. For each state that does not fit, it keeps a few words of explanation, computed
+once.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ if TYPE_CHECKING:
     from allotment.scheduler.devices.scoring import Sizes
 
 _KEPT = 10_000
-"""Answers remembered, of each sort."""
+"""How many answers of each sort a wish remembers."""
 _QUESTIONS = 10_000
-"""After so many, the view is asked for anew, so that the fleet can forget what is out of date."""
+"""After so many answers, the wish asks for a new view, so that the fleet can forget outdated state."""
 
 
 class Wish:
-    """See the module."""
+    """What equal claims want, with the remembered answers per node state."""
 
     def __init__(
         self, fleet: Fleet, claims: Sequence[ResourceClaim], strategy: str, budget: int, plugin: str
@@ -39,7 +40,7 @@ class Wish:
         self._budget = budget
         self._plugin = plugin
         self._view: DemandView | None = None
-        self._views = 0  # how many there were: each has its own numbers for what it sees
+        self._views = 0  # the number of views so far: each numbers its states on its own
         self._epoch = -1
         self._left = 0
         self._fault = ""
@@ -72,13 +73,13 @@ class Wish:
 
     @property
     def fault(self) -> str:
-        """What is wrong with the claims, wherever they are asked for; empty if nothing is."""
+        """What is wrong with the claims on every node alike; empty if nothing is."""
         if self._epoch != self._fleet.epoch:
             return self.view.fault
         return self._fault
 
     def likeness(self, place: NodePlace) -> Hashable:
-        """Equal for nodes of which ``draft``, ``score`` and ``refusal`` say the same; None: not worth telling."""
+        """Equal for nodes with the same ``draft``, ``score`` and ``refusal``; None if comparing is not worth the cost."""
         fleet, view = self._fleet, self.view
         look = view.appearance(place)
         self._seen, self._seen_at, self._state = place, fleet.log_start + len(fleet.log), look[1]
@@ -88,7 +89,7 @@ class Wish:
         return self._views, look, use.used, use.shared
 
     def draft(self, place: NodePlace) -> AnswerDraft | None:
-        """How the claims fit on a node; None if they do not. Asked twice in a row, it is looked up once."""
+        """How the claims fit on a node; None if they do not. Two calls in a row cost one look-up."""
         fleet = self._fleet
         now = fleet.log_start + len(fleet.log)
         if self._asked is not place or self._asked_at != now:
@@ -99,14 +100,14 @@ class Wish:
         return self._draft
 
     def write(self, place: NodePlace, claims: Sequence[ResourceClaim]) -> list[AllocationResult] | None:
-        """The allocations of these very claims on a node; None if they do not fit (any more)."""
+        """The allocations of these claims on a node; None if they do not fit, or no longer."""
         draft = self.draft(place)
         if draft is None:
             return None
         return draft.write(self._fleet.site(place).devices, place.name, named_shares(claims))
 
     def score(self, place: NodePlace, sizes: Sizes) -> int:
-        """How good the node is, from 0 to 100; 0 where the claims do not fit."""
+        """The score of the node, from 0 to 100; 0 if the claims do not fit."""
         draft = self.draft(place)
         if draft is None:
             return 0
@@ -120,7 +121,7 @@ class Wish:
         return score(taken, known[1], fleet.site(place), fleet.use(place), sizes)
 
     def refusal(self, place: NodePlace) -> Status:
-        """Why the claims do not fit on a node. Preemption may help only where that is a matter of use."""
+        """Why the claims do not fit on a node. Preemption may help only if the devices are in use."""
         view = self.view
         look = view.appearance(place)
         known = self._refusals.get(look)

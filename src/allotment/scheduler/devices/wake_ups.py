@@ -1,8 +1,8 @@
 """Which changes can help pods that could not get their devices.
 
-Released devices may help anybody who waits for some; new slices, classes, nodes and taint rules as well. Any other change of a
-claim helps only the pods that use it: the claim was made, or allocated, or is free for a further user. A pod that goes
-helps by what it took of its node's own resources, if devices ever needed some (``node_allocatable``).
+Released devices may help any pod that waits for some, and so may new slices, classes, nodes and taint rules. Any other change of
+a claim helps only the pods that use it: the claim was made, was allocated, or can take a further user. A pod that leaves helps by
+freeing its node's own resources, if devices ever needed some (``node_allocatable``).
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 
 def helps_anyone(old: ApiStruct | None, new: ApiStruct | None) -> bool:
-    """Most changes are claims on their way to being allocated: they help only pods that wait for that very claim, and a
-    finalizer helps nobody, nor does what is said about slices, classes and rules beyond what they are."""
+    """Most changes are claims on their way to allocation: they help only pods that wait for that claim. A finalizer helps no pod,
+    and neither does a change of a slice, class or rule outside its spec."""
     if isinstance(old, ResourceClaim) and isinstance(new, ResourceClaim):
         return old.status != new.status or _standing(old) != _standing(new)
     if old is None or new is None:
         return not isinstance(old, Pod)
     if isinstance(old, Pod) and isinstance(new, Pod):
-        # What is said about one helps nobody: two schedulers that do not say the same would wake each other for ever.
+        # A status helps no pod: two schedulers that write different ones would wake each other for ever.
         return _noted(old) != _noted(new)
     if isinstance(old, Node) and isinstance(new, Node):
         return _other_node(old, new)
@@ -59,7 +59,7 @@ def concerns(old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> 
 
 
 def helps_others(old: ApiStruct | None, new: ApiStruct | None) -> bool:
-    """Whether pods may be helped that a change does not concern: by what was released, or came new."""
+    """Whether a change may help pods that it does not concern: it released devices or added some."""
     if isinstance(old, ResourceClaim):
         return released(old, new if isinstance(new, ResourceClaim) else None)
     return left_node(old, new) or not isinstance(new, (ResourceClaim, Pod))
@@ -84,12 +84,12 @@ def helps(pod: PodInfo, old: ApiStruct | None, new: ApiStruct | None, cluster: C
 
 
 def left_node(old: ApiStruct | None, new: ApiStruct | None) -> bool:
-    """Whether a pod went that took something of a node's own resources."""
+    """Whether a pod left that took something of a node's own resources."""
     return new is None and isinstance(old, Pod) and bool(old.spec.node_name)
 
 
 def released(old: ResourceClaim, new: ResourceClaim | None) -> bool:
-    """Whether a claim gave devices back, some or all."""
+    """Whether a claim released some or all of its devices."""
     before = old.status.allocation
     if before is None:
         return False
@@ -105,12 +105,12 @@ def _id(result: DeviceRequestAllocationResult) -> tuple[DeviceID, str | None]:
 
 
 def _noted(pod: Pod) -> object:
-    """The claims that were made for a pod, as its status tells."""
+    """The claims that were made for a pod, according to its status."""
     return pod.status.resource_claim_statuses, pod.status.extended_resource_claim_status
 
 
 def _standing(claim: ResourceClaim) -> object:
-    """What of a claim's metadata decides who may use it."""
+    """The part of a claim's metadata that decides which pods may use it."""
     meta = claim.metadata
     return meta.owner_references, meta.annotations, meta.deletion_timestamp
 
@@ -126,7 +126,7 @@ def _uses(pod: PodInfo, claim: ResourceClaim, cluster: Cluster) -> bool:
 
 
 def _other_node(old: Node, new: Node) -> bool:
-    """Whether a node changed in what decides about devices, or in how much it offers."""
+    """Whether a node changed in what affects devices, or in how much it offers."""
     return (
         old.metadata.labels != new.metadata.labels
         or old.status.declared_features != new.status.declared_features

@@ -3,8 +3,8 @@
 The words complete "8 nodes …": a plural verb first, numbers where they help, and no names but those of classes, capacities
 and counters: "have every gpu in use", "have only 40Gi gpu, need 80Gi", "have 2 free gpu, need 9".
 
-What the devices are comes before what is in use of them: where even an empty node would not do, that is the reason. Of
-several requests that fail, the first counts; of the alternatives of one request, the one that came nearest.
+The properties of the devices come before their use: if even an empty node would not do, that is the reason. If several requests
+fail, the first counts; among the alternatives of one request, the one that came nearest.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _AT_LEAST = re.compile(r"quantity\(\s*[\"']([^\"']+)[\"']\s*\)")
 
 
 class _Fare(NamedTuple):
-    """How near one ask came, and what stopped it. Less ``missing`` is nearer."""
+    """How near one ask came to fitting, and what stopped it. Less ``missing`` is nearer."""
 
     stage: int  # 0: the devices themselves, 1: what is in use of them, 2: nothing by itself
     missing: int
@@ -39,8 +39,8 @@ class _Fare(NamedTuple):
 
 
 class NodeWording(NamedTuple):
-    """The words for a node, and whether it would be different if nothing were in use there (as far as one can easily tell).
-    ``lasting``: that it would not be is certain."""
+    """The words for a node, and whether the answer would differ if nothing were in use there, as far as that is cheap to know.
+    ``lasting`` means that it certainly would not."""
 
     words: str
     by_use: bool
@@ -58,8 +58,8 @@ def refusal(problem: Problem) -> NodeWording:
 
 
 def _lacking(problem: Problem) -> bool:
-    """Whether some request needs more devices, in each of its alternatives, than there are that suit it. Where expressions can
-    fail this is not certain: which of them are asked, and with that what is said, depends on use."""
+    """Whether some request needs more devices, in each of its alternatives, than the node has that suit it. If expressions can
+    fail, this is not certain: use decides which expressions are evaluated, and so what the words are."""
     requests = problem.demand.requests
     return not problem.terms.may_fail() and any(
         all(_too_few(problem, ask) for ask in request.asks) for request in requests
@@ -67,7 +67,7 @@ def _lacking(problem: Problem) -> bool:
 
 
 def _too_few(problem: Problem, ask: Ask) -> bool:
-    """Certain only of devices of which each counts once."""
+    """Certain only for devices that each count once."""
     suits = problem.suits[ask.shape]
     suited = suits.selectable & suits.allowed
     countable = not (ask.all or ask.admin or suited & problem.shareable)
@@ -75,7 +75,7 @@ def _too_few(problem: Problem, ask: Ask) -> bool:
 
 
 def anything_in_use(problem: Problem) -> bool:
-    """Whether any device is in use that matters to the claims."""
+    """Whether any device that matters to the claims is in use."""
     mattering = 0
     for suits in problem.suits:
         suits.judge_all()
@@ -88,8 +88,8 @@ def anything_in_use(problem: Problem) -> bool:
 
 
 def unjudged(error: str) -> str:
-    """The words for an error of the allocator. They leave out the device or pool on which it came up, so that nodes with the same
-    error are counted together (and because equal nodes share one answer: the device may be another node's)."""
+    """The words for an error of the allocator. They leave out the device or pool that raised it, so that nodes with the same
+    error are counted together. Besides, equal nodes share one answer, so the device may be another node's."""
     return f"cannot judge the pod's claims: {nameless(error)[:_LONGEST_ERROR]}"
 
 
@@ -231,7 +231,7 @@ def _capacity_words(ask: Ask, device: PooledDevice) -> str:
 
 
 def _shortage(problem: Problem, ask: Ask, position: int) -> str:
-    """What a suited device that nobody has whole is short of; empty if of nothing."""
+    """What a suitable device lacks although no claim holds the whole device; empty if it lacks nothing."""
     bit, draw, counters = 1 << position, problem.draws.get(position), problem.counters
     if draw is not None and counters is not None and not problem.shareable & problem.shared & bit:
         if draw.pool in counters.overdrawn:

@@ -3,8 +3,8 @@
 * **allocate** places the gang within what its queue may use.
 * **backfill**: members that ask for nothing at all (no amounts, no claims) take nothing of a queue's quota, so they are placed
   even where the quota holds others of their gang back. They are not exempt from the gang's minimum and do not count for it before
-  they are placed: Volcano counts them as ready at once, and with them pods that have claims but no amounts. |* **preempt** evicts
-  pods of lower priority; for a Volcano gang, only those of other groups in the same queue.
+  they are placed: Volcano counts them as ready at once, and with them pods that have claims but no amounts.
+* **preempt** evicts pods of lower priority; for a Volcano gang, only those of other groups in the same queue.
 * **reclaim** evicts pods of other queues that use more than their due, down to their due, for a queue that stays within its own.
   Only contended resources count: those that do not suffice for all, or that some queue says it deserves. A queue that states what
   it deserves is measured by that alone.

@@ -7,8 +7,8 @@ known.
 
 Three measures, each for its purpose:
 
-|* ``beyond`` is a hard limit: the ``capability`` of the queue and its ancestors, and what is left beside the ``guarantee`` of
-other queues. Nothing is placed above it.
+* ``beyond`` is a hard limit: the ``capability`` of the queue and its ancestors, and what is left beside the ``guarantee`` of
+  other queues. Nothing is placed above it.
 * ``share`` decides whose turn it is: the fraction that a queue uses of what it may expect, by ``deserved`` or else by weight. The
   queue with the smallest share is served first.
 * ``due`` is what can be reclaimed for a queue. It is ``deserved`` if the queue states that. The remainder is divided by weight
@@ -421,8 +421,8 @@ class TenantQueues:
         return max(parts, default=0.0)
 
     def stated(self, name: str) -> Amounts:
-        """What a queue itself says that it deserves, and at least its guarantee. A guarantee alone says nothing about what the
-        queue deserves of other resources."""
+        """What a queue itself says that it deserves, raised to its guarantee. A guarantee of a resource that ``deserved`` does
+        not name states nothing."""
         queue = self._cluster.queues.get(name)
         kept = guaranteed(queue)
         return {each: max(amount, kept.get(each, 0)) for each, amount in deserved(queue).items()}

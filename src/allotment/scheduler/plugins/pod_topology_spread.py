@@ -4,8 +4,8 @@ Each value of a constraint's label is a domain. A node's domain counts if the no
 constraint's policies say that the pod could run there (``nodeAffinityPolicy``, honoured by default; ``nodeTaintsPolicy``, ignored
 by default).
 
-|* *DoNotSchedule*: including the pod, its domain may have at most ``maxSkew`` more matching pods than the emptiest domain. With
-fewer than ``minDomains`` domains, the emptiest counts as 0.
+* *DoNotSchedule*: including the pod, its domain may have at most ``maxSkew`` more matching pods than the emptiest domain. With
+  fewer than ``minDomains`` domains, the emptiest counts as 0.
 * *ScheduleAnyway*: the fewer matching pods in a node's domains, the better. A label with few values weighs less than one with
   many, because its counts are larger. Nodes without one of the labels come last.
 

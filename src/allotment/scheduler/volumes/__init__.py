@@ -1,1 +1,1 @@
-"""Volumes of pods: what they ask for, what there is, what fits, and what has to be written."""
+"""Volumes of pods: what pods ask for, which volumes exist, which fit, and what must be written."""

@@ -1,6 +1,7 @@
-"""Disks by the fields of the time before CSI, which CSI drivers serve today.
+"""Disks named by fields from before CSI, which CSI drivers serve today.
 
-Where a node has a CSINode, they count against its limits, whatever that says of replaced plugins: Kubernetes 1.37 has no others.
+If a node has a CSINode, these disks count against its limits, whatever the CSINode says about replaced plugins: Kubernetes 1.37
+has no other way to serve them.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ DRIVERS = {
 
 @dataclass(frozen=True, slots=True)
 class MigratedDisk:
-    """A disk by the old plugin that it was for, and its name there."""
+    """A disk: its old plugin, and its name there."""
 
     plugin: str
     name: str

@@ -1,7 +1,7 @@
-"""What tells the volumes of two pods apart, whatever their claims are called.
+"""What distinguishes the volumes of two pods, apart from the names of their claims.
 
-Pods of a set mostly have a claim each, all alike: where one of them does not fit, the others do not either, and a plan counts
-them together. What only one pod can have (a volume that is there already, a claim that is in use) is a part of it.
+Pods of a set mostly have a claim each, all alike. If one of them does not fit, neither do the others, and a plan counts them
+together. What only one pod can have (an existing volume, a claim in use) is a part of the likeness.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _claim(key: str, storage: Storage) -> Hashable:
 
 
 def _known_by_name(key: str, claim: PersistentVolumeClaim, storage: Storage) -> bool:
-    """Whether something holds for this claim and not for others like it."""
+    """Whether the claim has properties that other claims like it do not share."""
     return (
         exclusive(claim)
         or len(storage.users.get(key, ())) > 1

@@ -1,8 +1,8 @@
-"""Which volume a claim gets, of those that there are: the smallest that is large enough, as far as the node reaches it.
+"""Which existing volume a claim gets: the smallest one that is large enough and that the node reaches.
 
-What does not depend on the node (size, class, mode, selector, whose it is) is asked of each volume once for a claim, and the
-nodes that can be right for a volume are looked up by their hostname label where the volume names one. So local volumes,
-each of which one node reaches, cost a node only its own.
+For each claim, the search checks once per volume what does not depend on the node: size, class, mode, selector, owner. It finds
+the nodes of a volume by their hostname label if the volume names one. So for local volumes, which only one node reaches, a node
+looks only at its own.
 """
 
 from __future__ import annotations
@@ -27,9 +27,8 @@ def size_asked(claim: PersistentVolumeClaim) -> int:
 
 
 class Candidates:
-    """The volumes that a claim could be given, whatever the node. A volume that is meant for the claim already goes before all
-    others, and where a node does not reach it, the claim gets none there. ``known`` keeps what claims that ask for the same have in
-    common."""
+    """The volumes that a claim could get on some node. A volume that is already meant for the claim comes before all others; on
+    nodes that do not reach it, the claim gets none. ``known`` keeps what claims with equal requests share."""
 
     def __init__(
         self, claim: PersistentVolumeClaim, storage: Storage, known: dict[Hashable, FreeVolumes] | None = None
@@ -53,19 +52,19 @@ class Candidates:
     def best(
         self, node: Node, taken: Collection[str], passed: dict[int, int] | None = None
     ) -> KnownVolume | None:
-        """The volume that the claim gets on a node where these are taken. ``passed`` is kept by who asks several times about one
-        node, and takes more and more."""
+        """The volume that the claim gets on a node where these are taken. A caller that asks several times about one node, while
+        it takes more and more, keeps ``passed`` between calls."""
         if self.meant is not None and self.meant.name not in taken:
             return self.meant if self.meant.reached_from(node) else None
         return self._free.first(node, taken, passed if passed is not None else {})
 
     def anywhere(self) -> KnownVolume | None:
-        """The volume that the claim gets if it does not matter from where it is reached."""
+        """The volume that the claim gets if any node may reach it."""
         return self.meant or next(iter(self._free.volumes), None)
 
 
 class FreeVolumes:
-    """Volumes that nobody has and that claims of one shape could get, the smallest first."""
+    """Unbound volumes that claims of one shape could get, the smallest first."""
 
     def __init__(self, volumes: Iterable[KnownVolume]) -> None:
         self.volumes = sorted(volumes, key=_rank)
@@ -76,7 +75,8 @@ class FreeVolumes:
                 self._on_host.setdefault(host, []).append(volume)
 
     def first(self, node: Node, taken: Collection[str], passed: dict[int, int]) -> KnownVolume | None:
-        """The first that the node reaches and that is not taken. ``passed`` says of each list how many at its beginning are neither."""
+        """The first volume that the node reaches and that is not taken. ``passed`` says how many at the start of each list do not
+        qualify."""
         own = self._on_host.get(node.metadata.labels.get(HOSTNAME, ""), [])
         found: list[KnownVolume] = []
         for volumes in (own, self._anywhere):
@@ -114,7 +114,7 @@ def _same_kind(claim: PersistentVolumeClaim, volume: KnownVolume) -> bool:
 
 
 def _is_free(claim: PersistentVolumeClaim, volume: KnownVolume) -> bool:
-    """Whether a volume that nobody has may be given to the claim."""
+    """Whether an unbound volume may be given to the claim."""
     asked, pv = claim.spec, volume.pv
     if pv.status.phase != "Available" or not set(asked.access_modes) <= set(pv.spec.access_modes):
         return False

@@ -1,7 +1,7 @@
-"""What a pod's claims need of a node: sorted out once for a pod, then asked of nodes.
+"""What a pod's claims need of a node: sorted once for a pod, then compared with nodes.
 
-A claim that is bound needs its volume to be reached. One that waits for its first consumer gets the smallest volume that fits, or
-one that its class's provisioner makes for the node. Any other claim that is not bound yet keeps the pod from all nodes.
+A bound claim needs a node that reaches its volume. A claim that waits for its first consumer gets the smallest volume that fits,
+or one that its class's provisioner makes for the node. Any other unbound claim keeps the pod off all nodes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ VOLUME_GONE = "are unavailable due to one or more PVCs bound to non-existent PVs
 
 
 class UnusableVolume(Exception):
-    """A claim of the pod cannot be used, wherever the pod goes. ``soon``: that is probably about to change."""
+    """A claim of the pod cannot be used on any node. ``soon`` means that this will probably change shortly."""
 
     def __init__(self, words: str, *, soon: bool = False) -> None:
         super().__init__(words)
@@ -45,7 +45,7 @@ class UnusableVolume(Exception):
 
 @dataclass(frozen=True, slots=True)
 class VolumeChoice:
-    """What a pod's claims get on a node: volumes that there are, by claim, and claims whose volume is to be made there."""
+    """What a pod's claims get on a node: existing volumes, by claim, and claims whose volume will be provisioned for the node."""
 
     given: tuple[tuple[PersistentVolumeClaim, str], ...] = ()
     made: tuple[PersistentVolumeClaim, ...] = ()
@@ -53,7 +53,7 @@ class VolumeChoice:
 
 @dataclass(slots=True)
 class Needs:
-    """See the module. Made by :func:`needs_of`."""
+    """What the claims of one pod need of a node. :func:`needs_of` makes it."""
 
     storage: Storage
     bound: list[PersistentVolumeClaim] = field(default_factory=list)
@@ -62,7 +62,7 @@ class Needs:
     _free: dict[Hashable, FreeVolumes] = field(default_factory=dict)
 
     def on(self, node: Node) -> VolumeChoice | str:
-        """What the claims get on a node, or why they get nothing there."""
+        """What the claims get on a node, or the reason why they get nothing there."""
         return self._reach(node) or self._choice(node)
 
     def _reach(self, node: Node) -> str:
@@ -111,7 +111,7 @@ class Needs:
         return "" if self._has_room(claim, kind, node) else NOT_ENOUGH_SPACE
 
     def _has_room(self, claim: PersistentVolumeClaim, kind: StorageClass, node: Node) -> bool:
-        """Whether there is room for the volume as seen from a node, as far as the driver tells."""
+        """Whether a node can reach storage with room for the volume, according to the driver's published capacity."""
         driver = self.storage.drivers.get(kind.provisioner)
         asked = size_asked(claim)
         if not asked or driver is None or not driver.spec.storage_capacity:
@@ -141,7 +141,7 @@ def _allowed(kind: StorageClass, node: Node) -> bool:
 
 
 def needs_of(pod: Pod, named: tuple[NamedClaim, ...], storage: Storage) -> Needs:
-    """Raises Unusable."""
+    """The needs of a pod's claims. Raises UnusableVolume."""
     needs, immediate = Needs(storage), False
     claims = [usable(pod, each, storage) for each in named]
     for claim in {key_of(claim): claim for claim in claims}.values():
@@ -158,7 +158,7 @@ def needs_of(pod: Pod, named: tuple[NamedClaim, ...], storage: Storage) -> Needs
 
 
 def usable(pod: Pod, named: NamedClaim, storage: Storage) -> PersistentVolumeClaim:
-    """The claim that a pod names, if it may be used. Raises Unusable."""
+    """The claim that a pod names. Raises UnusableVolume if the pod may not use it."""
     claim = storage.claims.get(named.key)
     if claim is None and named.ephemeral:
         words = f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{named.name}"'
@@ -184,6 +184,6 @@ def controlled_by(meta: ObjectMeta, uid: str) -> bool:
 
 
 def waits_for_consumer(claim: PersistentVolumeClaim, storage: Storage) -> bool:
-    """Whether a claim's volume is chosen when a pod is placed that uses it."""
+    """Whether a claim's volume is chosen when a pod that uses it is placed."""
     kind = storage.classes.get(class_of(claim))
     return kind is not None and kind.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER

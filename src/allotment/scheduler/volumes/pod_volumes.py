@@ -1,7 +1,7 @@
-"""What a pod's volumes ask of the node that it runs on: worked out once a pod.
+"""What a pod's volumes ask of its node, computed once per pod.
 
-Claims are by name; a generic ephemeral volume stands for a claim that is called after the pod and the volume. Disks are
-volumes of the time before CSI that a pod names itself, without a claim.
+Claims are referred to by name; a generic ephemeral volume stands for a claim named after the pod and the volume. Disks are
+volumes from before CSI that a pod names directly, without a claim.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class NamedClaim:
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """A disk of which no two pods on a node may have a copy, unless ``read_only`` allows both. It is told by ``name``, and where there
-    are ``monitors``, also by any of those."""
+    """A disk that two pods on one node may not share, unless ``read_only`` allows both. ``name`` identifies it, together with any
+    of its ``monitors`` if it has some."""
 
     kind: str
     name: str
@@ -49,7 +49,7 @@ class Disk:
 
 @dataclass(frozen=True, slots=True)
 class PodVolumes:
-    """The volumes of a pod that matter to its place."""
+    """The volumes of a pod that restrict where it runs."""
 
     claims: tuple[NamedClaim, ...] = ()
     disks: tuple[Disk, ...] = ()
@@ -62,7 +62,7 @@ class PodVolumes:
 
 
 def volumes_of(pod: Pod) -> PodVolumes | None:
-    """None: wherever the pod runs, its volumes are there."""
+    """The volumes of a pod that restrict where it runs; None if every node has its volumes."""
     meta = pod.metadata
     claims: list[NamedClaim] = []
     disks: list[Disk] = []

@@ -1,4 +1,4 @@
-"""Whether the volumes of a pod are bound by now: what the volume controller and provisioners have made of what was written."""
+"""Whether the volumes of a pod are bound by now: the progress of the volume controller and provisioners after our writes."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 class BindingLost(Exception):
-    """They will not be bound any more as was decided; the message says why."""
+    """The volumes can no longer be bound as decided; the message says why."""
 
 
 def are_bound(step: AwaitVolumes, node: Node | None, storage: Storage) -> bool:
-    """Raises Lost."""
+    """Whether all volumes are bound. Raises BindingLost."""
     if node is None:
         raise BindingLost(f"node {step.node} is gone")
     given = [_given(each, node, storage) for each in step.given]

@@ -1,8 +1,8 @@
-"""All volumes and claims, with what was decided about them and is not shown yet.
+"""All volumes and claims, with the decisions about them that the server does not show yet.
 
-A decision is an *assumption*: a volume is to be some claim's, or a claim's volume is to be made for some node. It lies over what
-the server shows until the server shows the same, or the pod that brought it gives it back. Several pods may hold one
-assumption, when they share a claim.
+A decision is an *assumption*: a volume goes to some claim, or a claim's volume will be provisioned for some node. It overlays the
+server's state until the server shows the same, or the pod that made it gives it back. Pods that share a claim may hold one
+assumption together.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ ZONE_LABELS = {
     "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
     "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
 }
-"""Labels of zones and regions as they were called once, and as they are called today."""
+"""The old names of zone and region labels, and today's."""
 
 
 class KnownVolume:
-    """A volume with what its spec means: how large it is, of which class, and which nodes reach it."""
+    """A volume with its properties from the spec: its size, its class, and the nodes that reach it."""
 
     __slots__ = ("hosts", "name", "pv", "reach", "size", "storage_class")
 
@@ -55,12 +55,12 @@ class KnownVolume:
         affinity = pv.spec.node_affinity
         required = affinity.required if affinity is not None else None
         self.reach = _reach(required) if required is not None else None
-        # the only values of the hostname label that can be right; None: any may
+        # the only values of the hostname label that can match; None: any
         self.hosts = _hosts(required) if required is not None else None
 
     @property
     def labels_read(self) -> set[str]:
-        """The labels of nodes that decide which of them reach it."""
+        """The node labels that decide which nodes reach the volume."""
         affinity = self.pv.spec.node_affinity
         terms = affinity.required.node_selector_terms if affinity is not None and affinity.required else ()
         zones = {*ZONE_LABELS, *ZONE_LABELS.values()}
@@ -73,17 +73,17 @@ class KnownVolume:
 
 @dataclass(slots=True)
 class Assumed:
-    """A decision, and the pods (by uid) that stand behind it. ``value`` is a claim (key, uid) or the name of a node."""
+    """A decision, and the pods (by uid) that hold it. ``value`` is a claim (key, uid) or the name of a node."""
 
     value: tuple[str, str]
     pods: set[str] = field(default_factory=set)
 
 
 class Storage:
-    """See the module. Keys of claims are ``namespace/name``."""
+    """The volumes and claims of the cluster, with the assumptions over them. Keys of claims are ``namespace/name``."""
 
     def __init__(self) -> None:
-        self.known = True  # False: who asks may not see all of it, so that nothing can be said about volumes
+        self.known = True  # False: the caller may not see all objects, so nothing can be said about volumes
         self.volumes: dict[str, KnownVolume] = {}
         self.of_class: dict[str, dict[str, KnownVolume]] = {}  # class → its volumes
         self.claims: dict[str, PersistentVolumeClaim] = {}
@@ -93,13 +93,13 @@ class Storage:
         self.capacities: dict[str, dict[str, CSIStorageCapacity]] = {}  # class → those about it
         self.attachments: dict[str, dict[str, VolumeAttachment]] = {}  # node → those to it
         self.users: dict[str, set[str]] = {}  # claim → pods that name it and are not finished
-        self._given: dict[str, Assumed] = {}  # volume → the claim that is to have it
-        self._placed: dict[str, Assumed] = {}  # claim → the node that its volume is to be made for
+        self._given: dict[str, Assumed] = {}  # volume → the claim that will get it
+        self._placed: dict[str, Assumed] = {}  # claim → the node to provision its volume for
 
     # --- what the server shows ---
 
     def change(self, old: Any, new: Any) -> None:
-        """Takes in an object of one of ``api.storage.KINDS``."""
+        """Takes an object of one of ``api.storage.KINDS``."""
         shown = new if new is not None else old
         match shown:
             case PersistentVolume():
@@ -144,7 +144,7 @@ class Storage:
             del self._placed[key]
 
     def note_users(self, pod: str, before: Iterable[str], after: Iterable[str]) -> None:
-        """The claims that a pod names."""
+        """Records the claims that a pod names."""
         for claim in before:
             users = self.users.get(claim, set())
             users.discard(pod)
@@ -156,12 +156,12 @@ class Storage:
     # --- with what was decided ---
 
     def selected_node(self, claim: PersistentVolumeClaim) -> str:
-        """The node that a claim's volume is to be made for; empty: none yet."""
+        """The node for which a claim's volume will be provisioned; empty if none is chosen yet."""
         assumed = self._placed.get(key_of(claim))
         return assumed.value[0] if assumed is not None else claim.metadata.annotations.get(SELECTED_NODE, "")
 
     def meant_for(self, volume: KnownVolume, claim: PersistentVolumeClaim) -> bool | None:
-        """Whether a volume is, or is to be, this claim's; None: it is nobody's."""
+        """Whether a volume belongs, or will belong, to this claim; None if it belongs to no claim."""
         assumed = self._given.get(volume.name)
         if assumed is not None:
             return assumed.value == (key_of(claim), claim.metadata.uid)
@@ -172,7 +172,7 @@ class Storage:
     # --- deciding ---
 
     def give(self, volume: str, claim: PersistentVolumeClaim, pod: str) -> None:
-        """A volume is to be a claim's, for the sake of a pod (its uid). What is shown already need not be assumed."""
+        """Assumes that a claim gets a volume, on behalf of a pod (its uid). What the server already shows need not be assumed."""
         value = (key_of(claim), claim.metadata.uid)
         if _whose(self.volumes[volume].pv) == value:
             return
@@ -181,7 +181,7 @@ class Storage:
         assumed.pods.add(pod)
 
     def place(self, claim: str, node: str, pod: str) -> None:
-        """A claim's volume is to be made for a node; see ``give``."""
+        """Assumes that a claim's volume will be provisioned for a node; see ``give``."""
         if self.claims[claim].metadata.annotations.get(SELECTED_NODE) == node:
             return
         assumed = self._placed.setdefault(claim, Assumed((node, "")))
@@ -189,7 +189,7 @@ class Storage:
         assumed.pods.add(pod)
 
     def take_back(self, pod: str) -> None:
-        """A pod stands behind nothing any more."""
+        """Gives back all assumptions of a pod."""
         for decisions in (self._given, self._placed):
             for key, assumed in list(decisions.items()):
                 assumed.pods.discard(pod)
@@ -201,7 +201,7 @@ class Storage:
         return len(self._given) + len(self._placed)
 
     def validate(self) -> None:
-        """Raises AssertionError where an index is not that of the objects, or nobody stands behind a decision."""
+        """Raises AssertionError where an index differs from the objects, or no pod holds an assumption."""
         classes: dict[str, dict[str, KnownVolume]] = {}
         for name, volume in self.volumes.items():
             classes.setdefault(volume.storage_class, {})[name] = volume
@@ -211,7 +211,7 @@ class Storage:
 
 
 def _whose(pv: PersistentVolume) -> tuple[str, str] | None:
-    """Key and uid of the claim that a volume says it is for."""
+    """The key and uid of the claim that a volume names."""
     ref = pv.spec.claim_ref
     return (f"{ref.namespace}/{ref.name}", ref.uid or "") if ref is not None else None
 
@@ -221,7 +221,8 @@ def nanos(quantity: Any) -> int:
 
 
 def _reach(required: NodeSelector) -> Callable[[Node], bool] | None:
-    """By labels alone, as kube-scheduler does: it passes over what terms say of a node's fields. None: any node will do."""
+    """The test of which nodes reach the volume, by labels alone: like kube-scheduler, it ignores what terms say of a node's
+    fields. None means any node."""
     terms = required.node_selector_terms
     if any(term.match_fields and not term.match_expressions for term in terms):
         return None

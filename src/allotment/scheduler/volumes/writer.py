@@ -1,8 +1,9 @@
-"""Writes one decision about a volume, or takes back what it wrote: to which claim a volume goes (``BindVolume``), or for which node a
-claim's volume is to be made (``SelectNode``).
+"""Writes one decision about a volume, or undoes it: which claim gets a volume (``BindVolume``), or for which node to provision a
+claim's volume (``SelectNode``).
 
-A machine like ``ClaimWriter``, with the same questions and answers. Every write names the version that it is based on, and counts
-once the informer shows it. What the volume controller has built upon is not taken back: the claim is bound then, and stays so.
+It is a state machine like ``ClaimWriter``, with the same methods. Every write names the version that it is based on, and counts
+once the informer shows it. The writer does not undo what the volume controller has built upon: the claim is bound then, and stays
+so.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ if TYPE_CHECKING:
     from allotment.scheduler.volumes.storage import Storage
 
 VOLUME, CLAIM = "persistentvolume ", "persistentvolumeclaim "
-"""Prefixes of what a writer follows, by which volumes, their claims and claims of devices differ."""
+"""Prefixes that distinguish the followed objects of writers: volumes, their claims, and device claims."""
 
 
 def followed(obj: PersistentVolume | PersistentVolumeClaim) -> str:
-    """As what a writer follows an object."""
+    """The prefixed key under which a writer follows an object."""
     meta = obj.metadata
     if isinstance(obj, PersistentVolume):
         return VOLUME + meta.name
@@ -38,20 +39,20 @@ def followed(obj: PersistentVolume | PersistentVolumeClaim) -> str:
 
 
 class VolumeWriter:
-    """See the module. After each call of ``done``, ``failed`` or ``undo``, and when the object changed, ask ``advance`` what to
-    send."""
+    """The state machine of one volume decision's writes. After each call of ``done``, ``failed`` or ``undo``, and when the object
+    changed, ask ``advance`` what to send."""
 
     rests_until = 0.0
     patience = 0.0
     finished = False
     error = ""
     for_group = False
-    _uid = ""  # of the object; another one by its name is none of ours
+    _uid = ""  # of the object; a new object with the same name is not ours
     _sent = False
     _based = 0  # the version that the last write was based on
     _version = 0  # after our last write
     _stale = 0  # a copy as old as this is not worth looking at
-    _wrote = False  # it was us, or may have been
+    _wrote = False  # the state on the server is, or may be, our write
     _conflicts = _silences = 0
     _undoing = False
 
@@ -89,11 +90,11 @@ class VolumeWriter:
             self.error = message or why.value
         elif why is WriteFailure.GONE:
             self.finished = True
-        else:  # it cannot be helped by repeating it soon
+        else:  # repeating it soon would not help
             self.rests_until = now + LONGEST_REST
 
     def undo(self) -> None:
-        """Turns around: from now on, what was written is taken back."""
+        """Turns around: from now on, ``advance`` undoes what was written."""
         self._undoing, self.finished, self.error, self._conflicts = True, False, "", 0
 
     def awaits_news(self) -> bool:
@@ -101,7 +102,7 @@ class VolumeWriter:
         return shown is not None and self._outdated(shown)
 
     def stands(self) -> bool:
-        """Whether what was written is still so, as far as one can see."""
+        """Whether the object still shows what was written."""
         shown = self._shown()
         return shown is not None and self._is_so(shown)
 
@@ -149,7 +150,7 @@ class VolumeWriter:
         if isinstance(step, BindVolume):
             ref = shown.spec.claim_ref if isinstance(shown, PersistentVolume) else None
             return ref is not None and (f"{ref.namespace}/{ref.name}", ref.uid) == (step.claim, step.uid)
-        # once it has its volume, it does not matter any more for which node that was to be
+        # once the claim has its volume, the node that was chosen for it no longer matters
         assert isinstance(shown, PersistentVolumeClaim)
         return bool(shown.spec.volume_name) or shown.metadata.annotations.get(SELECTED_NODE) == step.node
 
@@ -201,7 +202,7 @@ class VolumeWriter:
         return self._patch(shown, patch)
 
     def _built_upon(self, shown: PersistentVolume | PersistentVolumeClaim) -> bool:
-        """Whether the volume controller has gone on from what was written, so that it cannot be taken back any more."""
+        """Whether the volume controller has acted on the write, so that it can no longer be undone."""
         if isinstance(shown, PersistentVolumeClaim):
             return bool(shown.spec.volume_name)
         claim = self._storage.claims.get(self._step.claim)
