@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from allotment.cli.main import main
 from allotment.client.client import Client
 from allotment.client.form import Obj
 from tests.builders import plain
-from tests.cli.test_up import ALLOT, PATIENCE, ask, ended, greeting, up
+from tests.cli.test_up import ALLOT, PATIENCE, ask, greeting, up
 
 
 @dataclass
@@ -33,8 +35,10 @@ class Served:
         """The way in for a user, as a file."""
         file = self.folder / f"{user.replace(':', '-')}.kubeconfig"
         if not file.exists():
-            issued = ended("kubeconfig", "--user", user, "--data-dir", self.folder, "-o", file)
-            assert issued.returncode == 0, issued.stderr
+            said = io.StringIO()  # not for the test that asks
+            with redirect_stderr(said):
+                issued = main(["kubeconfig", "--user", user, "--data-dir", str(self.folder), "-o", str(file)])
+            assert issued == 0, said.getvalue()
         return str(file)
 
     def create(self, *objects: Obj) -> None:

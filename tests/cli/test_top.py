@@ -86,7 +86,7 @@ def fleet(nodes: int, devices: int = 8) -> Overview:
     )
 
 
-def pod(number: int, reason: str = "0/3 nodes: 3 have every gpu in use") -> WaitingPod:
+def waiting_pod(number: int, reason: str = "0/3 nodes: 3 have every gpu in use") -> WaitingPod:
     return WaitingPod("team-a", f"train-{number}", "2026-11-16T13:59:00Z", Outlook.NOWHERE, reason)
 
 
@@ -162,7 +162,7 @@ SMALL = overview(
             complete=PoolFinding(False, "SlicesMissing", "1 of 2 slices found"),
         ),
     ],
-    [pod(0), pod(1, "0/12 nodes: " + "8 have every gpu in use, 4 are cordoned, " * 4)],
+    [waiting_pod(0), waiting_pod(1, "0/12 nodes: " + "8 have every gpu in use, 4 are cordoned, " * 4)],
     node_2="not ready",
 )
 
@@ -240,7 +240,7 @@ def test_filters(filter: str, nodes: int, pods: int) -> None:
 def test_a_picture_fits_any_terminal(
     width: int, height: int, nodes: int, pods: int, devices: int, offset: int, focus: TopPart
 ) -> None:
-    seen = replace(fleet(nodes, devices), pending=[pod(n, "why " * n) for n in range(pods)])
+    seen = replace(fleet(nodes, devices), pending=[waiting_pod(n, "why " * n) for n in range(pods)])
     view = TopView(focus=focus, offsets=dict.fromkeys(TopPart, offset))
     drawn = frame(seen, view, SETTING, width, height)
     assert len(drawn.lines) == height
@@ -248,7 +248,7 @@ def test_a_picture_fits_any_terminal(
 
 
 def test_every_node_and_pod_can_be_scrolled_to() -> None:
-    seen = replace(fleet(150), pending=[pod(n) for n in range(30)])
+    seen = replace(fleet(150), pending=[waiting_pod(n) for n in range(30)])
     for part, wanted in (
         (TopPart.NODES, "node-0149"),
         (TopPart.PENDING, "train-29"),
@@ -268,7 +268,7 @@ def test_every_node_and_pod_can_be_scrolled_to() -> None:
 
 
 def test_without_a_height_everything_is_there() -> None:
-    lines = text(replace(fleet(300), pending=[pod(n) for n in range(300)]), height=None)
+    lines = text(replace(fleet(300), pending=[waiting_pod(n) for n in range(300)]), height=None)
     assert sum(line.startswith("node-") for line in lines) == 600  # with a pool each
     assert sum(line.startswith("team-a/") for line in lines) == 300
 

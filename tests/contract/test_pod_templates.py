@@ -13,13 +13,13 @@ def templates(namespace: str) -> str:
     return f"/api/v1/namespaces/{namespace}/podtemplates"
 
 
-def template(name: str, /, labels: dict[str, str] | None = None) -> Obj:
+def pod_template(name: str, /, labels: dict[str, str] | None = None) -> Obj:
     described = {"metadata": {"labels": labels or {"app": "web"}}, "spec": pod("x")["spec"]}
     return {"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": name}, "template": described}
 
 
 def test_one_is_completed_and_counted(api: Api, templates: str) -> None:
-    made = api.post(templates, template("a")).must(201)
+    made = api.post(templates, pod_template("a")).must(201)
     assert made["metadata"]["generation"] == 1
     assert made["template"]["spec"]["restartPolicy"] == "Always"
     assert made["template"]["spec"]["containers"][0]["imagePullPolicy"] == "IfNotPresent"
@@ -40,14 +40,14 @@ def test_one_is_completed_and_counted(api: Api, templates: str) -> None:
     ],
 )
 def test_what_is_no_pod_is_refused(api: Api, templates: str, change: Obj, field: str) -> None:
-    api.post(templates, template("a")).must(201)
+    api.post(templates, pod_template("a")).must(201)
     reply = api.patch(f"{templates}/a", change)
     assert reply.status == 422
     assert [cause["field"] for cause in reply.causes] == [field]
 
 
 def test_its_table(api: Api, templates: str) -> None:
-    api.post(templates, template("a")).must(201)
+    api.post(templates, pod_template("a")).must(201)
     table = api.get(templates, headers={"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}).must()
     assert [(column["name"], column["priority"]) for column in table["columnDefinitions"]] == [
         ("Name", 0),

@@ -13,7 +13,7 @@ from allotment.scheduler.config.configuration import DEFAULT
 from allotment.scheduler.driver import configured
 from allotment.scheduler.event import Changed, Event, Tick, Turn
 from allotment.scheduler.event_log import configuration_of, opening, replay
-from tests.scheduler.builders import node, pod
+from tests.builders.typed import node, pod
 
 EVENTS: tuple[Event, ...] = (
     Tick(1.0),

@@ -25,7 +25,7 @@ FOUND = evaluated(LARGE, POOL, GROUP)
 CHOICE = MachineChoice(FOUND)
 
 
-def claim(name: str, *conditions: str, machine: str = "p/large/a/on-demand", **status: Any) -> NodeClaim:
+def node_claim(name: str, *conditions: str, machine: str = "p/large/a/on-demand", **status: Any) -> NodeClaim:
     """Conditions are ``Type=Status`` or ``Type=Status/Reason: message``."""
     made = to_builtins(claim_of(next(each for each in FOUND.machines if each.name == machine), {}, name=name))
     told = []
@@ -47,10 +47,10 @@ def sources(*claims: NodeClaim, pools: Any = (POOL,), groups: Any = ()) -> Any:
 
 
 def test_a_pool_tells_its_machines_their_price_and_how_much_of_its_limits_is_used() -> None:
-    failed = claim("x", "Launched=False/InsufficientCapacity: none left")
+    failed = node_claim("x", "Launched=False/InsufficientCapacity: none left")
     told = sources(
-        claim("a", *DONE, capacity={"cpu": "8", "memory": "64Gi"}),
-        claim("b", machine="p/large/b/spot"),
+        node_claim("a", *DONE, capacity={"cpu": "8", "memory": "64Gi"}),
+        node_claim("b", machine="p/large/b/spot"),
         failed,
     )
     assert (told["machines"], told["price"]) == (2, "5.50")
@@ -143,21 +143,21 @@ CLAIMS: dict[str, tuple[tuple[str, ...], str, list[bool], bool, str]] = {
 @pytest.mark.parametrize("case", CLAIMS)
 def test_a_machine_tells_how_far_it_has_come(case: str) -> None:
     conditions, state, steps, wrong, message = CLAIMS[case]
-    [row] = claims_document([claim("c", *conditions)], CHOICE)["rows"]
+    [row] = claims_document([node_claim("c", *conditions)], CHOICE)["rows"]
     assert (row["state"], row["steps"], row["wrong"], row["message"]) == (state, steps, wrong, message)
     assert (row["type"], row["zone"], row["capacityType"], row["source"]) == ("large", "a", "on-demand", "p")
     assert row["price"] == ("" if state == "failed" else "4.50"), "what does not run costs nothing"
 
 
 def test_machines_with_something_wrong_come_first_then_those_on_their_way() -> None:
-    claims = [claim("ready", *DONE), claim("coming"), claim("broken", "Launched=False")]
+    claims = [node_claim("ready", *DONE), node_claim("coming"), node_claim("broken", "Launched=False")]
     told = claims_document(claims, CHOICE)
     assert [row["name"] for row in told["rows"]] == ["broken", "coming", "ready"]
     assert told["states"] == {"launching": 1, "failed": 1, "initialized": 1}
 
 
 def test_of_many_machines_the_first_are_told() -> None:
-    told = claims_document([claim(f"c-{number}") for number in range(TOLD + 5)], CHOICE)
+    told = claims_document([node_claim(f"c-{number}") for number in range(TOLD + 5)], CHOICE)
     assert (told["count"], len(told["rows"])) == (TOLD + 5, TOLD)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from allotment.autoscaler.catalogue.catalogue import Catalogue
 from tests.autoscaler.build import catalogue, is_type, overlay, pool, type_
 from tests.dashboard.browser import Page
-from tests.dashboard.test_machines import claim, condition
+from tests.dashboard.test_machines import condition, node_claim
 from tests.dashboard.test_page import in_browser, log_in, text
 from tests.dashboard.world import World
 
@@ -69,15 +69,17 @@ def test_a_planner_looks_at_machines_and_asks_for_a_plan(tmp_path: Path) -> None
         assert any("large" in each and "cpu" in each for each in reasons)
 
         # machines that were asked for come and change by themselves
-        await made.put(claim("p-1"))
+        await made.put(node_claim("p-1"))
         row = await until_text(page, "#claims li", "launching")
         assert "5.00 per hour" in row
         await until_text(page, "#sources li", "1 machine")
-        await made.put(claim("p-1"), {"conditions": [condition("Launched", "True")], "nodeName": "node-9"})
+        await made.put(
+            node_claim("p-1"), {"conditions": [condition("Launched", "True")], "nodeName": "node-9"}
+        )
         await until_text(page, "#claims li", "node node-9")
         assert await page.ask("document.querySelectorAll('#claims .done').length") == 1
         failed = condition("Launched", "False", "InsufficientCapacity", EVIL)
-        await made.put(claim("p-1"), {"conditions": [failed]})
+        await made.put(node_claim("p-1"), {"conditions": [failed]})
         await until_text(page, "#claims .wrong .bad", "failed")
         assert EVIL in await text(page, "#claims p.bad")
         assert await page.ask("document.querySelectorAll('#picture img').length") == 0

@@ -45,7 +45,7 @@ def dashboard_of(made: World) -> Dashboard:
     return page
 
 
-def claim(name: str) -> NodeClaim:
+def node_claim(name: str) -> NodeClaim:
     [machine] = evaluated(LARGE, pool("p")).machines
     made = claim_of(machine, {}, name=name)
     return decode(
@@ -100,7 +100,7 @@ RIGHTS: dict[str, tuple[list[tuple[str, str]], list[str], list[str], int, int]] 
 
 def test_everybody_sees_what_they_may_list_and_watch_and_is_told_what_is_missing(tmp_path: Path) -> None:
     async def steps(made: World) -> None:
-        await made.put(claim("c"))
+        await made.put(node_claim("c"))
         await made.put(overlay("o", price="1"))
         await made.role("list-only", "get,list", "karpenter.sh", "nodeclaims,nodeoverlays,nodepools")
         for number, (case, (bindings, claims, overlays, waiting, notes)) in enumerate(RIGHTS.items()):
@@ -149,7 +149,7 @@ def test_changes_are_told_part_by_part(tmp_path: Path, monkeypatch: pytest.Monke
             first = await watch.event()
             assert first["whole"]
             version = first["waiting"]["version"]
-            await made.put(claim("c"))
+            await made.put(node_claim("c"))
             line = await until(watch, lambda line: "claims" in line)
             assert ("types" in line, "overlays" in line) == (False, False)
             assert [row["state"] for row in line["claims"]["rows"]] == ["launching"]
@@ -157,7 +157,7 @@ def test_changes_are_told_part_by_part(tmp_path: Path, monkeypatch: pytest.Monke
             assert line["waiting"]["version"] != version, "a machine on its way changes a plan"
 
             await made.put(
-                claim("c"), {"conditions": [condition("Launched", "False", "LaunchFailed", "no quota")]}
+                node_claim("c"), {"conditions": [condition("Launched", "False", "LaunchFailed", "no quota")]}
             )
             line = await until(watch, lambda line: line.get("claims", {}).get("states") == {"failed": 1})
             assert line["claims"]["rows"][0]["message"] == "LaunchFailed: no quota"
@@ -189,7 +189,7 @@ def test_a_change_of_rights_begins_anew(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(views, "CHECK_SECONDS", 0.05)
 
     async def steps(made: World) -> None:
-        await made.put(claim("c"))
+        await made.put(node_claim("c"))
         async with made.as_(person("anna")).watch("/ui/api/machines/changes") as watch:
             assert (await watch.event())["claims"]["count"] == 0
             await made.bind("anna", "allotment:viewer")

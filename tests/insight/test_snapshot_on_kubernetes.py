@@ -37,12 +37,12 @@ def role(name: str, rules: list[dict[str, Any]], namespace: str = "") -> list[di
     ]
 
 
-def claim(name: str, namespace: str, *devices: str, count: int = 1) -> dict[str, Any]:
+def held_claim(name: str, namespace: str, *devices: str, count: int = 1) -> dict[str, Any]:
     return fleet.team_claim(name, *devices, namespace=namespace, pool=NODE, count=count)
 
 
-HELD = [claim("held", MINE, "gpu-0"), claim("secret", OTHERS, "gpu-1")]
-WAITING = claim("pair", MINE, count=2)
+HELD = [held_claim("held", MINE, "gpu-0"), held_claim("secret", OTHERS, "gpu-1")]
+WAITING = held_claim("pair", MINE, count=2)
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +82,7 @@ def real(kubernetes: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> 
 @pytest.fixture
 def shape(tmp_path: Path) -> str:
     file = tmp_path / "claim.json"
-    file.write_text(fleet.written(claim("one", MINE)))
+    file.write_text(fleet.written(held_claim("one", MINE)))
     return str(file)
 
 

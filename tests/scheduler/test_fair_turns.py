@@ -22,8 +22,8 @@ from allotment.scheduler.fair_order import FairOrder
 from allotment.scheduler.pod import PodInfo
 from allotment.scheduler.queue import QueueEntry, Rank
 from tests.allocator import build
+from tests.builders.typed import claim, node, pod, slice_
 from tests.scheduler import storage
-from tests.scheduler.builders import claim, node, pod, slice_
 from tests.scheduler.gang_builders import gpu_node, group, members, nodes_of, world
 from tests.scheduler.world import Seat, World, settle
 

@@ -1,1 +1,1 @@
-"""Which devices satisfy these claims on this node; if none, why not."""
+"""Finds devices that satisfy claims on a node, or the reasons why none do."""

@@ -1,4 +1,4 @@
-"""The front door: which devices satisfy these claims on this node.
+"""The entry point: finds devices that satisfy claims on a node.
 
 >>> allocator = Allocator(slices, classes)
 >>> outcome = allocator.allocate(node, [claim])
@@ -36,14 +36,14 @@ _SITES_KEPT = 1024
 
 
 def numbered_shares(claim: int, result: int) -> str:
-    """Share ids for those who do not care: unique within one call only."""
+    """Simple share ids, unique only within one call."""
     return f"00000000-0000-4000-8000-{claim:06x}{result:06x}"
 
 
 class Allocator:
-    """Slices and classes as they are now. Read-only: what is held comes in with each question.
+    """Answers questions about fixed slices and classes. Read-only: each question brings its own holdings.
 
-    For one question, or questions about few nodes. For a whole cluster, and as it changes, use ``Fleet``.
+    Use it for one question, or for questions about few nodes. For a whole cluster, or to follow changes, use ``Fleet``.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Allocator:
         return self._site(node).pools
 
     def _site(self, node: Node) -> Site:
-        """The node with its devices in upstream's order; kept for the next question about the same node."""
+        """The node with its devices in upstream's order; cached for the next question about the same node."""
         name = node.metadata.name
         site = self._sites.get(name)
         if site is None or site.node is not node:
@@ -112,8 +112,10 @@ def solve(
     share_id: ShareIDs = numbered_shares,
     run: Callable[[Search], Answer] = Search.run,
 ) -> Outcome:
-    """One demand on one node, from its devices in upstream's order to the outcome. ``run`` may interrupt the search by raising
-    Paused."""
+    """Solves one demand on one node, given its devices in upstream's order.
+
+    ``run`` may interrupt the search by raising Paused.
+    """
     name = node.metadata.name
     steps = 0
     try:
@@ -121,7 +123,7 @@ def solve(
         terms = Terms(site, demand)
         if (
             strategy != FIRST_FIT and not terms.may_fail()
-        ):  # errors are found in upstream's order, or not at all
+        ):  # errors must surface in upstream's order, or not at all
             site = Site(node, site.pools, arrange(site.pools, strategy, held), site.features)
             terms = Terms(site, demand)
         problem = Problem(terms, Use.of(site, held), held)

@@ -1,14 +1,14 @@
-"""Proofs by counting that what is left of a demand cannot be served, without trying.
+"""Proves by counting, without search, that the rest of a demand cannot be served.
 
-Each bound is necessary, never sufficient: it forgets all rules but one and still comes up short.
+Each bound is a necessary condition, never a sufficient one: it ignores all rules but one, and even that one cannot be met.
 
 * *Devices*: requests need different devices (``matching``).
 * *Values*: requests under a distinctAttribute need different values, in the same way.
 * *Counters*: all requests together draw more than is left, even if each takes the least it can (``counters``).
 * *Locks*: of alternative ways to split something, only one can be in use (``locks``).
 
-A bound does not ask about devices one by one, so it must not be used where asking could raise an error, nor where a claim could
-get more devices than it can hold.
+A bound does not judge devices one by one, so it must not be used where judging one could raise an error, nor where a claim
+could get more devices than it can hold.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Want = tuple[int, int, int]
 
 
 class Bounds:
-    """The bounds on one problem. All its devices must have been judged. ``alls``: requests for all devices count, too."""
+    """The bounds on one problem, whose devices must all have been judged. ``alls`` includes requests for all devices."""
 
     def __init__(self, problem: Problem, *, alls: bool = True) -> None:
         self._alls = alls
@@ -40,7 +40,7 @@ class Bounds:
         self._requests = problem.demand.requests
         self._free = (1 << len(problem.devices)) - 1 & ~problem.used
         self._locks = Locks(problem.draws, problem.counters) if problem.counters is not None else None
-        # A value of unknown type is none, and yet a device that has one can be chosen first.
+        # A value of unknown type does not count, and yet a device with such a value can be chosen first.
         self._count_values = any(
             relation.distinct for relations in problem.demand.relations for relation in relations
         ) and not any(values.unknown for tables in problem.terms.values.values() for values in tables)
@@ -53,8 +53,7 @@ class Bounds:
     def hopeless(
         self, number: int, ask: Ask, missing: int, candidates: int, taken: int, states: States
     ) -> bool:
-        """Whether an ask of request ``number`` that still misses some devices, and the requests after it, cannot all
-        be served."""
+        """Whether it is impossible to serve both the missing devices of request ``number`` and all requests after it."""
         wants = self._wants(range(number + 1, len(self._requests)), self._free & ~taken, states)
         if isinstance(wants, Shortage):
             return True
@@ -70,8 +69,10 @@ class Bounds:
         return self._count_values and self._too_few_values(number, ask, missing, candidates, taken, states)
 
     def _wants(self, numbers: range, free: int, states: States | None) -> list[Want] | Shortage:
-        """What these requests need; or one that is short by itself. Shared devices can serve several, so requests that may have one
-        are left out."""
+        """What these requests need, or the one request that cannot be served even alone.
+
+        A shared device can serve several requests, so requests that may get one are left out.
+        """
         wants: list[Want] = []
         for number in numbers:
             request = self._requests[number]
@@ -98,7 +99,7 @@ class Bounds:
     def _too_few_values(
         self, number: int, ask: Ask, missing: int, candidates: int, taken: int, states: States
     ) -> bool:
-        """Whether some distinctAttribute of the claim has fewer unspent values than devices to come."""
+        """Whether a distinctAttribute of the claim has fewer unspent values than devices still to choose."""
         request = self._requests[number]
         constraints = self._problem.terms.constraints[request.claim]
         for index, constraint in enumerate(constraints):

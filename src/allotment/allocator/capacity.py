@@ -1,8 +1,8 @@
 """How much of a device's capacity a request takes, by the device's own policy.
 
-No request means the policy's default, else the whole capacity. A range rounds a request up to ``min + k·step``, a
-list of values to the next larger one. What then lies outside of the policy makes the device unsuitable; what cannot
-be computed in 64 bits, or is negative, is a broken claim or slice, so it is an error and not a "no".
+Without a request, the policy's default applies, else the whole capacity. A range rounds a request up to ``min + k·step``,
+a list of values to the next larger one. If the result is outside the policy, the device is unsuitable. If it is negative
+or does not fit 64 bits, the claim or slice is broken, so that is an error and not a "no".
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def consumption(
 ) -> dict[str, Quantity] | None:
     """What a request takes of each capacity, or None if the device's policy or lack of a capacity forbids it.
 
-    Whether that much is left is not looked at. Raises ClaimError for what cannot be represented.
+    It does not check whether that much is left. Raises ClaimError for amounts that cannot be represented.
     """
     if any(name not in capacity for name in requests):
         return None
@@ -93,7 +93,7 @@ def _next_step(wanted: int, low: int, step: int) -> int:
 
 
 def _in_thousandths(valid: CapacityRequestPolicyRange, fractional: bool) -> bool:
-    """Ranges are counted in thousandths where that is exact for all bounds, else in whole units."""
+    """Whether ranges count in thousandths, which must be exact for all bounds, or else in whole units."""
     if not fractional:
         return False
     bounds = [bound for bound in (valid.min, valid.max, valid.step) if bound is not None]
@@ -108,9 +108,12 @@ def _milli(amount: Quantity) -> int | None:
 
 
 def _is_default(amount: Quantity, policy: CapacityRequestPolicy) -> bool:
-    """The default need not keep to its own policy. Upstream knows it by how it is written, so an amount that is equal
-    but written or computed otherwise is held to the policy; equal texts are parsed to one object. (Of amounts that
-    need more than 64 bits or a binary fraction, upstream knows none again.)"""
+    """Whether the amount is the policy's default, which need not satisfy the policy itself.
+
+    Upstream recognises the default by its notation, so an equal amount that is written or computed in another way must
+    satisfy the policy; equal texts are parsed to one object. (Upstream never recognises amounts that need more than 64
+    bits or a binary fraction.)
+    """
     return amount is policy.default and not amount.wide
 
 

@@ -3,11 +3,11 @@
 A value of the attribute is an *element*; a list has several. Every element of one constraint has a number, so a
 device's values are a bit set of elements, and each element has a bit set of the devices that hold it. Then
 
-* match: the devices chosen so far leave a set of elements in common, the *pin*; who holds one of them may come next;
-* distinct: the devices chosen so far have *spent* their elements; who holds none of them may come next.
+* match: the devices chosen so far have a set of elements in common, the *pin*; a device with one of them may come next;
+* distinct: the devices chosen so far have *spent* their elements; a device with none of them may come next.
 
-So the candidates that a constraint still allows are one ``&`` away, and the search need not try and fail. Values of
-different types are different elements and never match. A value that is not known yet is of a type of its own.
+So one ``&`` gives the candidates that a constraint still allows, and the search need not try and fail. Values of different
+types are different elements and never match. A value that is not known yet has a type of its own.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Element = tuple[str, object]
 FREE = -1
 """State of a constraint that binds no device yet."""
 
-_REMEMBERED = 4096  # masks kept per constraint
+_REMEMBERED = 4096  # the most masks cached for one constraint
 
 
 def elements_of(attribute: DeviceAttribute, *, lists: bool) -> list[Element]:
@@ -67,7 +67,7 @@ def static_attribute(device: PooledDevice, name: str) -> DeviceAttribute | None:
 
 
 class AttributeValues:
-    """The elements that each device holds for one attribute, as one kind of ask sees it."""
+    """The elements that each device holds for one attribute, for one shape of ask."""
 
     __slots__ = ("errors", "held", "holders", "present", "unknown")
 
@@ -75,7 +75,7 @@ class AttributeValues:
         self.held: list[int] = []  # per device: bit set of elements; 0 if it has none
         self.holders: dict[int, int] = {}  # element → bit set of devices
         self.present = 0  # devices that have the attribute
-        self.unknown = 0  # of those, the ones whose value is of no known type
+        self.unknown = 0  # those of them whose value has no known type
         self.errors: dict[int, AllocationError] = {}  # devices for which the value cannot be computed
 
 
@@ -89,7 +89,7 @@ class Constraint:
     def __init__(self, relation: Relation, *, lists: bool) -> None:
         self.relation = relation
         self.distinct = relation.distinct
-        self.holders: dict[int, int] = {}  # element → bit set of devices, over all that was read
+        self.holders: dict[int, int] = {}  # element → bit set of devices, over all values read
         self._lists = lists
         self._numbers: dict[Element, int] = {}
         self._allowed: dict[tuple[int, int], int] = {}

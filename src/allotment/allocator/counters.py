@@ -1,14 +1,14 @@
-"""Shared counters and compatibility groups: what devices of a pool draw on together.
+"""Shared counters and compatibility groups, on which several devices of a pool draw.
 
 Two rules for a device that consumes counters:
 
-* *Counters*: what is drawn from each counter stays within it. What is already allocated counts first, also by
-  devices of other nodes. A pool with any overdrawn counter gives out nothing more that consumes counters.
+* *Counters*: the total drawn from a counter must not exceed it. Existing allocations count first, including those of other
+nodes' devices. A pool with any overdrawn counter allows no further allocation that consumes counters.
 * *Groups*: on each counter set, the groups of all devices in use have one in common; devices without groups go only
-  with devices without groups. A set with no counters and one group per device is a lock: it lets one of several
-  alternatives be used, which is how semantic partitions are expressed.
+  with devices without groups. A set with no counters and one group for each device is a lock: only one of several
+  alternatives can be used. Semantic partitions are expressed in this way.
 
-A further share of a shared device that is already in use draws nothing.
+Another share of a shared device that is already in use draws nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NOBODY = -1
 UNGROUPED = -2
 """State of a counter set whose devices in use have no groups. Other states are bit sets of the common groups."""
 
-_REMEMBERED = 4096  # least amounts kept per site
+_REMEMBERED = 4096  # the most least amounts cached for one site
 
 
 class Draw:
@@ -46,18 +46,18 @@ class Draw:
         self.groups = groups
 
     def signature(self) -> tuple[object, ...]:
-        """Equal for devices that draw the same."""
+        """A value that is equal for devices that draw the same."""
         return self.pool, self.amounts, self.groups
 
 
 class CounterTable:
-    """The counters of a site's pools and what each device draws on; none of it changes with use."""
+    """The counters of a site's pools and what each device draws; independent of use."""
 
     def __init__(self, pools: Sequence[Pool], devices: Sequence[PooledDevice]) -> None:
         self.names: list[tuple[str, str]] = []  # (set, counter) of each counter
-        self.pool_of: list[int] = []  # of each counter
+        self.pool_of: list[int] = []  # the total of each counter
         self.totals: list[int] = []
-        self.formats: list[Format] = []  # how each counter is written
+        self.formats: list[Format] = []  # the name of each counter
         self.sets = 0
         self._least: dict[tuple[str, int], int] = {}
         self._bits: list[dict[str, int]] = []  # per counter set, group name → bit
@@ -71,7 +71,7 @@ class CounterTable:
             for position, device in enumerate(devices)
             if device.spec.consumes_counters
         }
-        self.elsewhere = [  # of devices that only other nodes reach
+        self.elsewhere = [  # draws of devices that only other nodes reach
             (device.id, self._draw(number, device))
             for number, pool in enumerate(pools)
             for device in pool.elsewhere
@@ -115,7 +115,7 @@ class CounterTable:
 
     @cached_property
     def alike(self) -> dict[int, int]:
-        """For each device that draws, all that draw on a counter set of its own, itself included."""
+        """For each device that draws, all devices that draw on one of its counter sets, including itself."""
         drawing: dict[int, int] = {}  # by counter set
         for position, draw in self.draws.items():
             for place, _ in draw.groups:
@@ -143,7 +143,7 @@ class CounterTable:
         return least
 
     def related(self, positions: int) -> int:
-        """The devices whose use can matter to these: all that draw on the same pools, if these draw at all."""
+        """The devices whose use can affect these: all that draw on the same pools, if these draw at all."""
         pools = {draw.pool for position, draw in self.draws.items() if positions >> position & 1}
         for position, draw in self.draws.items():
             if draw.pool in pools:
@@ -159,7 +159,7 @@ class Counters:
     """
 
     def __init__(self, plan: CounterTable, in_use: int, held: Holdings, *, grouped: bool) -> None:
-        """``in_use`` are the positions that someone holds, whole or by share."""
+        """``in_use`` are the positions of devices that claims hold, whole or in part."""
         self._plan = plan
         self.left = list(plan.totals)
         self.state = [NOBODY] * plan.sets  # per counter set: NOBODY, UNGROUPED or group bits
@@ -173,14 +173,14 @@ class Counters:
         self.overdrawn = {pool for pool, left in zip(plan.pool_of, self.left, strict=True) if left < 0}
 
     def charge(self, draw: Draw) -> None:
-        """Counts a device as in use, whether or not that is possible."""
+        """Counts a device as in use, even if that overdraws a counter."""
         for index, amount in draw.amounts:
             self.left[index] -= amount
         for index, bits in draw.groups:
             self.state[index] = _join(self.state[index], bits)
 
     def take(self, draw: Draw) -> list[tuple[int, int]] | None:
-        """Draws for a device. Returns what ``give`` needs to undo it, or None if it is not possible."""
+        """Draws for a device. Returns what ``give`` needs to undo it, or None if it is impossible."""
         if draw.pool in self.overdrawn:
             return None
         left = self.left
@@ -211,10 +211,10 @@ class Counters:
             self.state[index] = state
 
     def hopeless(self, demands: Sequence[tuple[int, int, int]]) -> bool:
-        """Whether (request, count, candidates) triples draw more than there is, even if each takes the least it can.
+        """Whether (request, count, candidates) triples draw more than is left, even if each takes the least it can.
 
-        Counters of one name are added up over all sets: whichever card a partition is on, it takes its memory from
-        some card. Requests that may be served without drawing take nothing.
+        Counters of one name are added up over all sets: whichever card a partition is on, it takes its memory from some card.
+        Requests that can be served without drawing count as nothing.
         """
         plan = self._plan
         for name, counters in plan.by_name.items():

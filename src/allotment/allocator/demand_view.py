@@ -1,8 +1,8 @@
-"""One shape of demand on a fleet: which state each node is in, and the answer to each state.
+"""One shape of demand on a fleet: the state of each node, and the answer for each state.
 
-``first`` keeps a heap of the nodes that may fit. A node whose state has "no" for an answer leaves it and comes back
-when it changes, so that finding a node costs as much as what changed since, and not as much as there are nodes.
-``groups`` sorts all nodes by state, and keeps them sorted in the same way.
+``first`` keeps a heap of the nodes that may fit. A node whose state has the answer "no" leaves the heap and returns when it
+changes, so that finding a node takes time in proportion to the changes and not to the number of nodes. ``groups`` sorts all
+nodes by state, and keeps them sorted in the same way.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
 
 _ANSWERS_KEPT = 20_000
 _ORDERS_KEPT = 256
-"""Per sight: orders of devices that depend on use."""
+"""The most orders of devices that depend on use, cached for one sight."""
 _STRANGERS = 64
-"""How many nodes may look different before it matters that most do."""
+"""How many nodes may look different before we check whether most do."""
 
 
 @dataclass(slots=True)
 class Group:
-    """Nodes in equal state, and whether they fit. ``words`` says why not where that is not a matter of devices."""
+    """Nodes in equal state, and whether they fit. ``words`` gives a reason against them that is not about devices."""
 
     fits: bool
     nodes: list[str]
@@ -51,7 +51,7 @@ class Group:
 
 @dataclass(slots=True)
 class _No:
-    """A state that does not fit; reasons are worked out anew when somebody wants them."""
+    """The answer for a state that does not fit; its reasons are computed again on demand."""
 
     words: str = ""
 
@@ -60,7 +60,7 @@ class _No:
 class _Order:
     """The devices of a node in the order of a strategy other than upstream's."""
 
-    positions: list[int]  # in upstream's order, of each device in this one
+    positions: list[int]  # the position in upstream's order of each device in this one
     terms: Terms  # with the devices in this order
 
     def use(self, use: Use) -> Use:
@@ -76,19 +76,20 @@ class _Order:
 
 @dataclass(slots=True)
 class _Sight:
-    """What a demand sees of a node, use aside: equal numbers, equal answers if the use of ``relevant`` is equal."""
+    """What a demand sees of a node, apart from use. Equal numbers give equal answers if ``relevant`` devices have equal use."""
 
     number: int
     relevant: int
-    terms: Terms | None  # of one such node, and as good for the others
+    terms: Terms | None  # the terms of one such node, which are valid for the others
     words: str = ""  # instead of terms: why there are none
-    plain: bool = False  # the strategy's order is upstream's
-    fixed: bool = False  # else: it does not depend on use
-    orders: dict[tuple[int, int], _Order] = field(default_factory=dict)  # by what it depends on
+    plain: bool = False  # whether the strategy's order is upstream's
+    fixed: bool = False  # if not, whether it is independent of use
+    # cached orders, by what they depend on
+    orders: dict[tuple[int, int], _Order] = field(default_factory=dict)
 
 
 def _drawn_from(site: Site, use: Use, held: Holdings) -> int:
-    """The counter sets that something in use draws from."""
+    """The counter sets that devices in use draw from."""
     sets = 0
     if site.drawing:
         in_use, plan = use.used | use.shared, site.plan
@@ -104,7 +105,7 @@ def _drawn_from(site: Site, use: Use, held: Holdings) -> int:
 
 
 class DemandView:
-    """See the module. Belongs to one fleet, which drops it when it falls too far behind."""
+    """The states and answers for one shape of demand. It belongs to one fleet, which drops it when it is too far behind."""
 
     def __init__(self, fleet: Fleet, demand: Demand, strategy: str, budget: int) -> None:
         self._fleet = fleet
@@ -116,19 +117,19 @@ class DemandView:
         )
         self._lens = None if demand.fault is not None else Lens(demand, fleet.features)
         self._numbers = Numbering()
-        self._static: dict[str, tuple[int, _Sight]] = {}  # node → (its version, what is seen of it)
+        self._static: dict[str, tuple[int, _Sight]] = {}  # node → (its version, its sight)
         self._sights: dict[tuple[int, ...], _Sight] = {}
         self._answers: dict[object, AnswerDraft | _No] = {}
         self._searches = PausedSearches(fleet.effort)
         self._heap = list(fleet.places)
         heapify(self._heap)
         self._waiting: set[str] = set(self._heap)  # nodes in the heap
-        # nodes that are not, and that a change to a pool of several nodes may wake
+        # nodes outside the heap that a change to a pool of several nodes may bring back
         self._resting: set[str] = set()
-        self._read = fleet.log_start + len(fleet.log)  # of the log, by ``first``
+        self._read = fleet.log_start + len(fleet.log)  # the log position that ``first`` has reached
         self._members: dict[object, dict[str, None]] = {}
         self._group_of: dict[str, object] = {}
-        self._sorted = -1  # how far of the log, by ``groups``; -1: not at all
+        self._sorted = -1  # the log position that ``groups`` has reached; -1 if it never ran
 
     @property
     def behind(self) -> int:
@@ -137,7 +138,7 @@ class DemandView:
 
     @property
     def crowded(self) -> bool:
-        """Whether it remembers far more than there can be now, as slices have changed a lot."""
+        """Whether the view holds far more than can exist now, because slices have changed a lot."""
         return len(self._sights) > 1024 + 4 * len(self._fleet.places)
 
     # --- the answer to one node's state ---
@@ -153,22 +154,22 @@ class DemandView:
 
     @property
     def fault(self) -> str:
-        """What is wrong with the demand, wherever it is asked; empty if nothing is."""
+        """What is wrong with the demand on every node; empty if nothing is."""
         return str(self._demand.fault) if self._demand.fault is not None else ""
 
     def refusal(self, place: NodePlace) -> str:
-        """Why the claims do not fit on a node where that is not a matter of devices; empty where it is."""
+        """Why the claims do not fit on a node, if the reason is not about devices; else empty."""
         answer = self._answer(place, self.state(place))
         return answer.words if isinstance(answer, _No) else ""
 
     def appearance(self, place: NodePlace) -> tuple[object, object]:
-        """Equal for nodes of which everything can be told alike, reasons included; ``state`` only tells answers apart."""
+        """A value equal for nodes that are alike in everything, including reasons; ``state`` only distinguishes answers."""
         state = self.state(place)
         known = self._static.get(place.name)
         return id(known[1]) if known is not None else None, state
 
     def problem(self, place: NodePlace) -> Problem | None:
-        """The question as it is put to the search on a node; None where the demand cannot be judged there."""
+        """The problem for the search on a node; None if the demand cannot be judged there."""
         self.state(place)
         known = self._static.get(place.name)
         if known is None or known[1].terms is None:
@@ -176,10 +177,10 @@ class DemandView:
         return Problem(known[1].terms, self._fleet.use(place), self._fleet.ledger)
 
     def state(self, place: NodePlace) -> object:
-        """The node's state, as far as this demand can tell."""
+        """The node's state, as far as it matters to this demand."""
         fleet = self._fleet
         if self._lens is None:
-            return ""  # the demand is at fault, wherever it is asked
+            return ""  # the demand is at fault, on every node
         if place.site is None:
             try:
                 fleet.site(place)
@@ -194,7 +195,7 @@ class DemandView:
         return sight.number, place.state(sight.relevant), place.sees, fleet.versions(place)
 
     def _sight(self, lens: Lens, place: NodePlace) -> _Sight:
-        """What the demand sees of a node, use aside."""
+        """What the demand sees of a node, apart from use."""
         assert place.prints is not None
         look = (*lens.look(place.prints), place.sees)
         sight = self._sights.get(look)
@@ -208,7 +209,7 @@ class DemandView:
         except AllocationError as exc:
             return _Sight(self._numbers.of(look), -1, None, str(exc))
         if len(self._sights) > _STRANGERS and 2 * len(self._sights) > len(self._static):
-            # Hardly two nodes look alike: better judge devices as the search comes to them than all beforehand.
+            # Hardly two nodes look alike, so judge devices as the search reaches them, not all in advance.
             plain = self._strategy == FIRST_FIT or terms.may_fail()
             return _Sight(self._numbers.of(look), (1 << len(site.devices)) - 1, terms, plain=plain)
         terms.may_fail()  # judges all devices
@@ -220,8 +221,10 @@ class DemandView:
         return sight
 
     def _settle_order(self, sight: _Sight, site: Site) -> None:
-        """Finds out whether the strategy's order is upstream's as far as it matters here, or at least always the same: what
-        is shared or drawn from is worth less once it is in use."""
+        """Determines whether the strategy's order here equals upstream's or is at least constant.
+
+        A device that is shared, or draws on counters, has a lower value once these are in use.
+        """
         relevant = sight.relevant
         sharing = any(
             d.spec.allow_multiple_allocations and relevant >> n & 1 for n, d in enumerate(site.devices)
@@ -240,7 +243,7 @@ class DemandView:
         return _Order([base[device.id] for device in devices], Terms(arranged, self._demand))
 
     def _order(self, sight: _Sight, site: Site, use: Use) -> _Order:
-        """The strategy's order as things are. It depends on which devices are shared, and which counter sets are drawn from."""
+        """The strategy's present order. It depends on which devices are shared, and which counter sets are drawn from."""
         key = (0, 0) if sight.fixed else (use.shared, _drawn_from(site, use, self._fleet.ledger))
         order = sight.orders.get(key)
         if order is None:
@@ -250,7 +253,7 @@ class DemandView:
         return order
 
     def _bits(self, site: Site, terms: Terms) -> tuple[tuple[object, ...] | None, int]:
-        """A fingerprint made only of which devices suit, if nothing else matters; and the devices whose use does."""
+        """A fingerprint of which devices suit, if nothing else matters; and the devices whose use matters."""
         relevant = errors = 0
         for suits in terms.suits:
             relevant |= suits.selectable
@@ -292,14 +295,14 @@ class DemandView:
                 if isinstance(found, AnswerDraft):
                     found = found.renumbered(order.positions.__getitem__)
             if place.reaches and isinstance(found, AnswerDraft):
-                # Only there can node selectors be, and one that no result can name is an error of this node.
+                # Only these can have node selectors, and one that no result can name is an error of this node.
                 found.write(site.devices, place.name, numbered_shares)
             return found
         except AllocationError as exc:
             return _No(str(exc))
 
     def _search(self, sight: _Sight, use: Use, key: object) -> AnswerDraft | _No:
-        """Raises Paused where the steps of this turn do not do; the search goes on when this state is asked about again."""
+        """Runs the search. Raises Paused when this turn's steps are used up; the next call for this state continues it."""
         if sight.terms is None:
             return _No(sight.words)
         terms = sight.terms
@@ -318,7 +321,7 @@ class DemandView:
         return solve(
             place.node,
             lambda: fleet.site(place),
-            fleet.book.demand(claims),  # anew: errors name the claims
+            fleet.book.demand(claims),  # read again, because errors name the claims
             fleet.ledger,
             fleet.book,
             strategy=self._strategy,
@@ -344,8 +347,10 @@ class DemandView:
         return local + len(found)
 
     def suitable_on(self, place: NodePlace) -> int:
-        """How many devices suit the first request, in use or not, of the pools that are the node's own: those that no other node
-        reaches, or that are called after it."""
+        """How many devices of the node's own pools suit the first request, in use or not.
+
+        A pool is the node's own if no other node reaches it, or if it has the node's name.
+        """
         self.state(place)
         known = self._static.get(place.name)
         if known is None or known[1].terms is None:

@@ -1,16 +1,16 @@
-"""How much work one turn may do, counted in steps and never in seconds, so that the same questions get the same answers anywhere.
+"""Limits the work of one turn, in steps and never in seconds, so that the same questions get the same answers anywhere.
 
-A step is the choice of one device in a search, a node that is judged, or a pod that is placed on trial. Whoever shares a thread
-with others sets a limit, asks its question, and gets ``Paused`` when the limit is reached. What was found out by then is kept:
-verdicts about nodes, answers about states, and the search that was interrupted, which goes on where it stopped when the same
-question is asked again. Without a limit, nothing is ever interrupted.
+A step is the choice of one device in a search, the judgement of a node, or the trial placement of a pod. A caller that
+shares a thread with others sets a limit, asks its question, and gets ``Paused`` when the limit is reached. The results so
+far are kept: verdicts about nodes, answers about states, and the interrupted search, which continues where it stopped when
+the same question comes again. Without a limit, nothing is ever interrupted.
 """
 
 from __future__ import annotations
 
 
 class Paused(Exception):
-    """The steps of this turn are used up. Ask the same question again in a later turn: it goes on from here."""
+    """The steps of this turn are used up. Ask the same question again in a later turn to continue from here."""
 
 
 class Effort:
@@ -30,14 +30,14 @@ class Effort:
         self.limit, self.spent, self.searched, self.beside = limit, 0, 0, 0
 
     def take(self, steps: int = 1) -> None:
-        """Counts a piece of work that is about to be done. Raises Paused instead, if the limit is reached."""
+        """Counts work that is about to begin. Raises Paused instead if the limit is reached."""
         if self.limit is not None and self.spent >= self.limit:
             raise Paused
         self.spent += steps
 
     @property
     def left(self) -> int | None:
-        """How many steps may still be taken; None: any number."""
+        """How many steps are left; None if there is no limit."""
         return None if self.limit is None else max(0, self.limit - self.spent)
 
     def charge(self, steps: int) -> None:
@@ -45,6 +45,6 @@ class Effort:
         self.beside += steps
 
     def took(self, steps: int) -> None:
-        """Counts the steps of a search, which never have to be taken again."""
+        """Counts the steps of a search, which never need repeating."""
         self.spent += steps
         self.searched += steps

@@ -1,4 +1,4 @@
-"""Which optional parts of the device model are on. Off never means "ignore the wish": see each field."""
+"""The optional parts of the device model that are enabled. Disabled rarely means ignored: see each field."""
 
 from __future__ import annotations
 
@@ -10,25 +10,27 @@ __all__ = ["Features"]
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """The names are those of Kubernetes' allocator. What is off makes a claim that needs it fail with an error,
-    or hides the device that needs it; the two exceptions are taints and shares, which are then ignored.
+    """Feature switches, under the names of Kubernetes' allocator.
+
+    A claim that needs a disabled feature fails with an error, and a device that needs one is hidden. The two exceptions
+    are taints and shares, which are then ignored.
     """
 
-    AdminAccess: bool = True  # off: a claim that asks for it is in error
+    AdminAccess: bool = True  # off: a claim that requests it is in error
     CompatibilityGroups: bool = True  # off: slices that use them are ignored, so their pool is incomplete
     ConsumableCapacity: bool = True  # off: shared devices are exclusive; capacity requests are errors
     DerivedAttributes: bool = True  # off: a claim that has them is in error
     DeviceBindingAndStatus: bool = True  # off: devices with binding conditions are skipped
     DeviceTaints: bool = True  # off: taints are ignored
     FractionalCapacityRange: bool = True  # off: ranges of capacity are rounded in whole units
-    ListTypeAttributes: bool = True  # off: a list is no value to a constraint, and an error to a selector
+    ListTypeAttributes: bool = True  # off: constraints ignore lists, and selectors treat them as errors
     OptionalNodeOperations: bool = True  # off: devices that skip node operations are skipped
     PartitionableDevices: bool = True  # off: slices with counters or per-device nodes are ignored
     PrioritizedList: bool = True  # off: a claim with alternatives is in error
 
     @classmethod
     def of(cls, switches: Mapping[str, bool] | None) -> Features:
-        """All on for None; otherwise just those that are named and true. Unknown names are refused."""
+        """All features for None; otherwise only those that are named and true. Unknown names are refused."""
         if switches is None:
             return ALL
         known = {field.name for field in fields(cls)}

@@ -1,10 +1,10 @@
-"""When are two nodes the same to a claim?
+"""Decides when two nodes are the same to a claim.
 
-If, device by device in search order, they agree on everything that the claim's question depends on. For each node
-that is a short tuple of numbers:
+They are if, device by device in search order, they agree on everything that matters to the claim. For each node a short
+tuple of numbers represents that:
 
-* its *skeleton*: drivers, capacity, taints, counters and so on, whatever the claim;
-* one *column* for each thing that the claim's expressions read: the values of all devices;
+* its *skeleton*: drivers, capacity, taints, counters and so on, which do not depend on the claim;
+* one *column* for each part that the claim's expressions read: the values of all devices;
 * one *pattern* for each attribute that its constraints compare: which devices hold equal values. Values that differ
   from node to node, such as uuids and PCI roots, have the same pattern everywhere.
 
@@ -47,7 +47,7 @@ class Numbering:
 
 
 class Prints:
-    """The fingerprints of one site: columns and patterns, made when first needed."""
+    """The fingerprints of one site: columns and patterns, computed on first use."""
 
     __slots__ = ("_columns", "_numbers", "_site")
 
@@ -81,7 +81,7 @@ class Prints:
 
 
 class Lens:
-    """What one demand looks at."""
+    """The parts of devices that one demand looks at."""
 
     def __init__(self, demand: Demand, features: Features) -> None:
         self._parts: dict[Hashable, ReadPart] = {}
@@ -105,7 +105,7 @@ class Lens:
             self._parts[part.name] = part
 
     def look(self, prints: Prints) -> tuple[int, ...]:
-        """Equal for sites that this demand cannot tell apart, use aside."""
+        """A value that is equal for sites that this demand cannot distinguish, apart from use."""
         return (
             prints.skeleton(),
             *[prints.column(part) for part in self._parts.values()],
@@ -167,7 +167,7 @@ def _bones(device: PooledDevice, ordinal: int, site: Site, declares: bool) -> Ha
 
 
 def _forms(offer: DeviceCapacity) -> Hashable:
-    """How the amounts of a capacity are written: a default is told by it (``capacity``), and results repeat it."""
+    """The notation of the amounts of a capacity: it identifies a default (``capacity``), and results repeat it."""
     policy = offer.request_policy
     if policy is None:
         return offer.value.format
@@ -177,8 +177,10 @@ def _forms(offer: DeviceCapacity) -> Hashable:
 
 
 def _reached(device: PooledDevice, node: Node) -> bool | str:
-    """Whether a device that chooses nodes itself chooses this one. A broken selector is an error only if the search
-    comes to the device."""
+    """Whether a device with its own node selection reaches this node.
+
+    A broken selector is an error only if the search reaches the device.
+    """
     spec = device.spec
     try:
         return node_matches(node, spec.node_name, spec.all_nodes, spec.node_selector)

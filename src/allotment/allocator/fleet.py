@@ -1,12 +1,12 @@
-"""Many nodes at once: which of them can take these claims, and how, without asking each one.
+"""Many nodes at once: finds those that can take claims, without a search on each node.
 
-Nodes in the same state are one node. The fleet keeps for each *shape* of demand a view (``view``) that sorts nodes by
-what the demand can see of them (``fingerprint``) and by what is in use; the search runs once per distinct state and
-its answer, which is positions and not names, serves every node in that state.
+Nodes in the same state count as one. For each *shape* of demand the fleet keeps a view (``demand_view``) that sorts nodes
+by what the demand can see of them (``fingerprint``) and by what is in use. The search runs once for each distinct state.
+Its answer consists of positions and not names, so it serves every node in that state.
 
-Everything is incremental. A change to slices or to the ledger notes the nodes that it touches in a log, and each view
-catches up with the log when it is next asked. Pools that several nodes reach are not part of any node's state: they
-count by id and version, so that one commit there does not touch every node.
+Everything is incremental. A change to slices or to the ledger records the affected nodes in a log, and each view catches
+up with the log on its next use. Pools that several nodes reach are not part of any node's state: their id and version
+count instead, so that one commit there does not affect every node.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _LOG_KEPT = 200_000
 
 
 class NodePlace:
-    """One node of the fleet: its devices, made when first needed, and what is in use of them."""
+    """One node of the fleet: its devices, gathered on first use, and what is in use of them."""
 
     __slots__ = (
         "_consumed_key",
@@ -80,9 +80,10 @@ class NodePlace:
         self.use = Use()
         self.positions: dict[DeviceID, int] | None = None
         self.local = 0  # positions of devices that no other node reaches
-        self.reaches: tuple[PoolID, ...] = ()  # pools that others reach too
-        self.sees = 0  # a number for what of those pools: two nodes may reach different devices of one pool
-        self.seen: tuple[int, ...] = ()  # their versions when ``use`` was last read
+        self.reaches: tuple[PoolID, ...] = ()  # pools that other nodes reach too
+        # a number for the visible part of those pools: two nodes may reach different devices of one pool
+        self.sees = 0
+        self.seen: tuple[int, ...] = ()  # the versions of those pools when ``use`` was last read
 
     def refresh(self, device: DeviceID, ledger: Ledger) -> None:
         """Reads the use of one device again."""
@@ -101,7 +102,7 @@ class NodePlace:
             self.use = Use.of(self.site, ledger)
 
     def state(self, relevant: int) -> tuple[object, ...]:
-        """What is in use of these devices, as far as no other node reaches them; equal states compare equal."""
+        """The use of the devices that no other node reaches; equal states compare equal."""
         use, relevant = self.use, self.local & relevant
         shared = use.shared & relevant
         if not shared:
@@ -115,7 +116,7 @@ class NodePlace:
 
 
 class Fleet:
-    """Nodes, slices, classes and the ledger of what is allocated on them."""
+    """Nodes, slices and classes, with the ledger of allocations."""
 
     def __init__(
         self,
@@ -128,16 +129,17 @@ class Fleet:
         self.effort = Effort()
         self.ledger = Ledger(self._use_changed)
         self.places: dict[str, NodePlace] = {}
-        self.log: list[str | None] = []  # names of nodes that changed; None: a pool that several nodes reach
+        self.log: list[str | None] = []  # names of changed nodes; None for a pool that several nodes reach
         self.log_start = 0  # how many entries were dropped before the first
-        self.epoch = 0  # a view of an earlier epoch is not to be asked any more
+        self.epoch = 0  # views of earlier epochs are invalid
         self._classes: dict[str, DeviceClass] = {}
         self._slices: dict[str, ResourceSlice] = {}
         self._of_node: dict[str, dict[str, ResourceSlice]] = {}
         self._for_several: dict[str, ResourceSlice] = {}
         self._by_pool: dict[PoolID, list[ResourceSlice]] = {}
-        self._homes: dict[PoolID, str | None] = {}  # see _home; of those that were asked for
-        self._pool_versions: dict[PoolID, int] = {}  # how often the use of a pool that several reach changed
+        self._homes: dict[PoolID, str | None] = {}  # results of _home so far
+        # for pools that several nodes reach: how often their use changed
+        self._pool_versions: dict[PoolID, int] = {}
         self._publications: dict[PoolID, int] = {}  # how often a pool's slices changed
         self._numbers = Numbering()
         self._versions = 0
@@ -162,20 +164,20 @@ class Fleet:
         self._drop_views()
 
     def _drop_views(self) -> None:
-        """Answers may differ everywhere from now on."""
+        """Drops all views, since any answer may have changed."""
         self._views.clear()
         self.epoch += 1
         for name in self.places:
             self._note(name)
 
     def set_node(self, node: Node) -> None:
-        """Adds a node, or replaces what is known of it."""
+        """Adds or replaces a node."""
         self._versions += 1
         self.places[node.metadata.name] = NodePlace(node, self._versions)
         self._note(node.metadata.name)
 
     def remove_node(self, name: str) -> None:
-        """Forgets a node. Its slices stay until they are removed, and so do claims that hold its devices."""
+        """Removes a node. Its slices stay until they are removed, and so do claims that hold its devices."""
         if self.places.pop(name, None) is not None:
             self._note(name)
 
@@ -202,7 +204,7 @@ class Fleet:
         self._pool_changed(slice)
 
     def _pool_changed(self, slice: ResourceSlice) -> None:
-        """All nodes that the pool's slices may reach have to put their pools together again."""
+        """Makes all nodes that the pool's slices may reach gather their pools again."""
         id = PoolID(slice.spec.driver, slice.spec.pool.name)
         pool = self._by_pool[id]
         self._publications[id] = self._publications.get(id, 0) + 1
@@ -228,7 +230,7 @@ class Fleet:
                 for name, place in self.places.items()
                 if name in names or any(reaches(each, place.node) for each in several)
             ]
-        except AllocationError:  # a broken selector, which no node can say anything beside
+        except AllocationError:  # a broken selector makes every node unanswerable
             return list(self.places)
 
     def _use_changed(self, device: DeviceID) -> None:
@@ -261,7 +263,7 @@ class Fleet:
     # --- questions ---
 
     def site(self, place: NodePlace) -> Site:
-        """The node's devices, put together if need be. Raises AllocationError for a broken node selector."""
+        """The node's devices, gathered if necessary. Raises AllocationError for a broken node selector."""
         if place.site is None:
             mine = [*self._of_node.get(place.name, {}).values(), *self._for_several.values()]
             pools = gather_pools(place.node, mine, self.features, everywhere=self._by_pool)
@@ -282,7 +284,7 @@ class Fleet:
         return place.site
 
     def _seen_of(self, pool: Pool) -> tuple[PoolID, int, frozenset[str]]:
-        """What a node sees of a pool that others reach too: equal for nodes that see the same devices of it."""
+        """A number for a node's view of a shared pool, equal for nodes that see the same devices of it."""
         slices = frozenset([device.slice.metadata.name for device in pool.devices])
         return pool.id, self._publications.get(pool.id, 0), slices
 
@@ -293,27 +295,27 @@ class Fleet:
         return tuple([self._pool_versions.get(pool, 0) for pool in place.reaches])
 
     def use(self, place: NodePlace) -> Use:
-        """What is in use of a node's devices, read again if a pool that it shares with others changed."""
+        """The use of a node's devices, read again if a pool that it shares with others changed."""
         if place.reaches and place.seen != self.versions(place):
             place.reread(self.ledger)
             place.seen = self.versions(place)
         return place.use
 
     def view(self, claims: Sequence[ResourceClaim], strategy: str, budget: int) -> DemandView:
-        """The view for claims of this shape. Names of claims do not matter, only what they ask for."""
+        """The view for claims of this shape, independent of the claims' names."""
         if len(self._numbers) > _NUMBERS_KEPT:
             self._start_over()
         key = (strategy, budget, *[encode(claim.spec) for claim in claims])
         view = self._views.pop(key, None)
         if view is None or view.behind < self.log_start or view.crowded:
             view = DemandView(self, self.book.demand(_nameless(claims)), strategy, budget)
-        self._views[key] = view  # last in, so the first is the one that was not asked for longest
+        self._views[key] = view  # moved to the end, so the first is the least recently used
         if len(self._views) > _VIEWS_KEPT:
             del self._views[next(iter(self._views))]
         return view
 
     def _start_over(self) -> None:
-        """Forgets all fingerprints, once changing slices have left too many that nobody has any more."""
+        """Drops all fingerprints once changing slices have left too many unused ones."""
         self._numbers = Numbering()
         self._drop_views()
         for name, place in list(self.places.items()):
@@ -346,17 +348,17 @@ class Fleet:
         return self.view(claims, strategy, budget).groups()
 
     def count(self, class_name: str) -> int:
-        """How many devices of a class there are, in use or not; 0 for a class that nobody knows."""
+        """How many devices of a class exist, in use or not; 0 for an unknown class."""
         view = self._of_class(class_name)
         return view.suitable() if view is not None else 0
 
     def published(self, node: str, class_name: str) -> int:
-        """How many devices of a class there are in a node's own pools, in use or not."""
+        """How many devices of a class exist in a node's own pools, in use or not."""
         view, place = self._of_class(class_name), self.places.get(node)
         return view.suitable_on(place) if view is not None and place is not None else 0
 
     def _of_class(self, class_name: str) -> DemandView | None:
-        """The view of one device of a class; None if nobody knows the class."""
+        """The view for one device of a class; None if the class is unknown."""
         if class_name not in self._classes:
             return None
         wish = DeviceRequest(
@@ -366,15 +368,14 @@ class Fleet:
         return self.view([claim], FIRST_FIT, DEFAULT_BUDGET)
 
     def allocate(self, node: str, claims: Sequence[ResourceClaim], *, strategy: str = FIRST_FIT) -> Outcome:
-        """The answer of one node, with its reasons if the claims do not fit. Raises AllocationError if there is no
-        such node."""
+        """The outcome on one node, with reasons if the claims do not fit. Raises AllocationError for an unknown node."""
         if node not in self.places:
             raise AllocationError(f"there is no node {node!r} among the {len(self.places)} of the fleet")
         view = self.view(claims, strategy, DEFAULT_BUDGET)
         return view.ask(self.places[node], claims, named_shares(claims))
 
     def fit(self, node: str, claims: Sequence[ResourceClaim]) -> list[AllocationResult] | None:
-        """As ``allocate``, but only whether the claims fit and how, which is remembered by the state of the node; None if not."""
+        """Like ``allocate``, but only how the claims fit, cached by the state of the node; None if they do not."""
         place = self.places[node]
         draft = self.view(claims, FIRST_FIT, DEFAULT_BUDGET).draft(place)
         return (
@@ -392,8 +393,10 @@ class Fleet:
             fork.keep()
 
     def validate(self) -> None:
-        """Re-derives the ledger and every node's use from the claims. Raises Conflict if a device is promised twice,
-        and AssertionError if what is kept here does not agree with the ledger."""
+        """Re-derives the ledger and every node's use from the claims.
+
+        Raises LedgerConflict if a device is promised twice, and AssertionError if the state here disagrees with the ledger.
+        """
         self.ledger.validate()
         for place in self._current():
             assert place.site is None or place.use == Use.of(place.site, self.ledger), (
@@ -401,14 +404,16 @@ class Fleet:
             )
 
     def overdrawn(self) -> list[str]:
-        """Devices and nodes of which more capacity or counters are in use than there are. No decision of ours leads
-        there, but a driver that shrinks its pool can."""
+        """Devices and nodes with more capacity or counters in use than exist.
+
+        Our decisions never lead there, but a driver that shrinks its pool can.
+        """
         found: dict[str, None] = {}  # several nodes may reach one device
         for place in self.places.values():
             try:
                 site = self.site(place)
             except AllocationError:
-                continue  # nobody knows what this node reaches
+                continue  # what this node reaches is unknown
             use = self.use(place)
             for position, amounts in use.consumed.items():
                 device = site.devices[position]
@@ -424,7 +429,7 @@ class Fleet:
         return list(found)
 
     def _current(self) -> list[NodePlace]:
-        """Nodes whose use was read since the pools that they share with others last changed."""
+        """Whether a node's use was read since the pools that it shares with others last changed."""
         return [
             place
             for place in self.places.values()
@@ -433,13 +438,16 @@ class Fleet:
 
 
 def _nameless(claims: Sequence[ResourceClaim]) -> list[ResourceClaim]:
-    """The same claims as far as devices go. A view serves all claims of a shape, so what it says names none of them:
-    whoever asks next may not be allowed to know."""
+    """The same claims without their names.
+
+    A view serves all claims of a shape, so its messages must not name any of them: the next caller may not be allowed to
+    know.
+    """
     return [replace(claim, metadata=ObjectMeta(name=f"#{number}")) for number, claim in enumerate(claims, 1)]
 
 
 def named_shares(claims: Sequence[ResourceClaim]) -> ShareIDs:
-    """Share ids that follow from the claims' uids or names: the same claim always gets the same."""
+    """Share ids derived from the claims' uids or names: the same claim always gets the same ids."""
 
     def name(claim: int, result: int) -> str:
         meta = claims[claim].metadata

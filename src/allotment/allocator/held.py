@@ -1,7 +1,7 @@
-"""What is already allocated, as the search sees it.
+"""Existing allocations as the search sees them.
 
-The search only asks few questions about a device; the ledger answers them for a running cluster, and
-:class:`Held` for a problem that comes with its answers written down.
+The search asks only a few questions about a device. The ledger answers them for a running cluster, and :class:`Held` for a
+problem with fixed answers.
 """
 
 from __future__ import annotations
@@ -17,24 +17,26 @@ class Holdings(Protocol):
 
     @property
     def strict(self) -> bool:
-        """Whether a device that is not shared any more, but of which shares are still held, is in use. Upstream gives
-        it away whole; a ledger would then refuse to promise it twice."""
+        """Whether a device that is no longer shared counts as in use while claims still hold shares of it.
+
+        Upstream allocates it whole; a ledger would then refuse to promise it twice.
+        """
 
     def exclusive(self, device: DeviceID) -> bool:
-        """Someone has the whole device."""
+        """Whether a claim holds the whole device."""
 
     def shared(self, device: DeviceID) -> bool:
-        """Someone has a share of the device, be it of no capacity at all."""
+        """Whether a claim holds a share of the device, even one without capacity."""
 
     def consumed(self, device: DeviceID) -> Mapping[str, int]:
         """How much of each capacity all shares together take."""
 
     def holders(self, device: DeviceID) -> Sequence[str]:
-        """Names of the claims that have the device or shares of it, as far as they are known."""
+        """The known names of the claims that hold the device or shares of it."""
 
 
 class Held:
-    """Holdings that are given as they are."""
+    """Holdings with fixed content."""
 
     strict = False
 

@@ -1,15 +1,15 @@
-"""Who holds which device: the allocations of claims, kept so that each question about a device is one look-up.
+"""Records which claims hold which devices, so that each question about a device is one look-up.
 
-``allocate`` never changes anything; ``commit`` and ``release`` do. A fork is a savepoint: until it is kept, leaving it
-undoes all that happened in it, in reverse. That makes a simulation or an attempt to place a gang as cheap as the
-changes it makes.
+``allocate`` never changes anything; ``commit`` and ``release`` do. A fork is a savepoint: unless it is kept, leaving it
+undoes everything that happened in it, in reverse. So a simulation or an attempt to place a gang costs only as much as the
+changes that it makes.
 
 Invariants, re-derived from the claims by ``validate``:
 
-* a device that one claim has whole is in no other claim, neither whole nor by share;
-* what shares consume of a device is the sum over the claims that have shares of it.
+* a device that one claim holds whole is in no other claim, neither whole nor in part;
+* the consumption of a shared device is the sum over the claims that hold shares of it.
 
-Admin access is written down with the claim and takes nothing.
+Admin access is recorded with the claim and takes nothing.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ class Holding(NamedTuple):
 
     device: DeviceID
     share: str | None  # None: the whole device
-    consumed: tuple[tuple[str, int], ...]  # by the share, in billionths
+    consumed: tuple[tuple[str, int], ...]  # the amounts that the share takes, in billionths
     admin: bool
 
 
 def holding(result: DeviceRequestAllocationResult) -> Holding:
-    """What one result of an allocation holds."""
+    """The holding for one result of an allocation."""
     device, consumed = DeviceID(result.driver, result.pool, result.device), result.consumed_capacity
     amounts = tuple([(name, amount.nanos) for name, amount in consumed.items()]) if consumed else ()
     return Holding(device, result.share_id, amounts, bool(result.admin_access))
@@ -61,10 +61,9 @@ class Fork:
 
 
 class Ledger:
-    """The holdings of all claims, by claim and by device. Claims are named as the caller likes, for example
-    ``namespace/name``.
+    """The holdings of all claims, by claim and by device. The caller chooses the names of claims, such as ``namespace/name``.
 
-    ``watch``, if given, hears of every device whose use changed, also by undoing.
+    ``watch``, if given, is called with every device whose use changed, including by an undo.
     """
 
     strict = True
@@ -74,11 +73,11 @@ class Ledger:
         self._whole: dict[DeviceID, str] = {}
         self._shares: dict[DeviceID, dict[str, int]] = {}  # device → claim → how many shares
         self._consumed: dict[DeviceID, dict[str, int]] = {}
-        self._undo: list[Callable[[], object]] | None = None  # of the innermost fork
+        self._undo: list[Callable[[], object]] | None = None  # the undo log of the innermost fork
         self._watches = [watch] if watch is not None else []
 
     def also_tell(self, watch: Callable[[DeviceID], None]) -> None:
-        """One more who hears of every device whose use changed, after those before."""
+        """Adds another callback for every device whose use changed, called after the earlier ones."""
         self._watches.append(watch)
 
     # --- questions ---
@@ -97,11 +96,11 @@ class Ledger:
         return [whole] if whole is not None else sorted(self._shares.get(device, ()))
 
     def holdings(self, claim: str) -> tuple[Holding, ...]:
-        """What a claim has; empty if it has nothing."""
+        """The holdings of a claim; empty if it has none."""
         return self._claims.get(claim, ())
 
     def claims(self) -> Sequence[str]:
-        """Those that have anything."""
+        """The claims with holdings."""
         return list(self._claims)
 
     def __contains__(self, claim: str) -> bool:
@@ -113,11 +112,11 @@ class Ledger:
     # --- changes ---
 
     def commit(self, claim: str, allocation: AllocationResult) -> None:
-        """Writes an allocation down. Raises Conflict, and changes nothing, if it cannot stand beside the others."""
+        """Records an allocation. Raises LedgerConflict, and changes nothing, if it conflicts with others."""
         self.hold(claim, tuple([holding(result) for result in allocation.devices.results]))
 
     def hold(self, claim: str, holdings: tuple[Holding, ...]) -> None:
-        """As ``commit``, for holdings that are already at hand."""
+        """Like ``commit``, for given holdings."""
         if claim in self._claims:
             raise LedgerConflict(f"claim {claim} is already allocated")
         self._check(claim, holdings)
@@ -126,7 +125,7 @@ class Ledger:
             self._undo.append(lambda: self._remove(claim))
 
     def release(self, claim: str) -> tuple[Holding, ...]:
-        """Gives back all that a claim holds, which may be nothing. Returns what it was."""
+        """Releases all that a claim holds, which may be nothing. Returns the holdings."""
         if claim not in self._claims:
             return ()
         holdings = self._remove(claim)
@@ -204,7 +203,7 @@ class Ledger:
         sharers, amounts = self._shares[device], self._consumed[device]
         sharers[claim] -= 1
         for name, amount in consumed:
-            left = amounts.get(name, 0) - amount  # absent: the shares that are left take nothing of it
+            left = amounts.get(name, 0) - amount  # absent: the remaining shares take nothing of it
             if left:
                 amounts[name] = left
             else:
@@ -215,7 +214,7 @@ class Ledger:
             del self._shares[device], self._consumed[device]
 
     def validate(self) -> None:
-        """Re-derives everything from the claims. Raises AssertionError where the books do not agree."""
+        """Re-derives everything from the claims. Raises AssertionError if it differs."""
         fresh = Ledger()
         for claim, holdings in self._claims.items():
             fresh.hold(claim, holdings)  # raises Conflict if a device is promised twice

@@ -1,17 +1,17 @@
-"""How many devices can be in use together where using one way to split something locks the other ways.
+"""Bounds how many devices can be in use together if using one way to split a device locks the other ways.
 
-Counting candidates is blind to locks: a GPU that is either one whole or two halves has three devices, but never more
-than two in use. Where compatibility groups form trees, as they do for partitions inside partitions, the most that can
-be had is easy to add up: what a group offers is the sum over its parts, what an instance offers is its best group.
+Counting candidates ignores locks: a GPU that is either one whole or two halves has three devices, but never more than two
+in use. Where compatibility groups form trees, as they do for partitions inside partitions, the maximum is easy to compute:
+a group offers the sum over its parts, and an instance offers its best group.
 
 Two such sums prove a demand hopeless:
 
-* *By number*: requests that can only be served from certain devices are more than can be had of those together.
-* *By weight*: each request weighs as much as the smallest part that would do for it. Whatever the weights are, those
-  of the requests that are served add up to at most the best sum over devices, each counted with the heaviest
-  request that it would do for. This sees that a half taken as a whole GPU leaves too little for the rest.
+* *By number*: more requests depend on certain devices than can be in use among those devices.
+* *By weight*: each request weighs as much as the smallest part that suits it. Whatever the weights are, those of the
+served requests add up to at most the best sum over devices, each counted with the heaviest request that it suits.
+This detects that a half used as a whole GPU leaves too little for the rest.
 
-The sums bound from above, so groups that form no tree are simply counted one by one.
+The sums are upper bounds, so groups that do not form a tree are simply counted one by one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _UNIT = 5040
 """The weight of a whole: halves, thirds and so on up to tenths of it are whole numbers."""
 
 _MASKS_MAX = 8
-"""Kinds of requests that are looked at one by one; with more, only all together."""
+"""The most kinds of requests that are examined one by one; more than that only all together."""
 
 
 @dataclass(slots=True, eq=False)
@@ -90,8 +90,10 @@ class Locks:
     # --- sums ---
 
     def _most(self, values: Sequence[tuple[int, int]]) -> int:
-        """The largest sum of values over devices that can be in use together with what already is. A device has the
-        value of the first mask that it is in."""
+        """The largest sum of values over devices that can be in use together with those already in use.
+
+        A device has the value of the first mask that contains it.
+        """
         wanted = 0
         for mask, _ in values:
             wanted |= mask

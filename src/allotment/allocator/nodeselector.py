@@ -1,4 +1,4 @@
-"""Does a node selector choose this node? Broken selectors are errors, never a silent "no"."""
+"""Decides whether a node selector matches a node. Broken selectors are errors, never a silent "no"."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 def node_matches(
     node: Node, node_name: str | None, all_nodes: bool | None, selector: NodeSelector | None
 ) -> bool:
-    """Whether something that is bound to nodes in one of the three ways reaches this node.
+    """Whether a slice or device, which names its nodes in one of three ways, reaches this node.
 
-    Nothing set reaches no node: it is some way of binding that is newer than we are.
+    If none of them is set, it reaches no node: it must use a newer way that we do not know.
     """
     if node_name:
         return node.metadata.name == node_name
@@ -28,8 +28,7 @@ def node_matches(
 
 
 def selects(selector: NodeSelector, node: Node) -> bool:
-    """True if any term matches. All terms are checked for mistakes first, so that the answer does not depend
-    on their order."""
+    """True if any term matches. All terms are validated first, so that the answer does not depend on their order."""
     terms = [term for term in selector.node_selector_terms if term.match_expressions or term.match_fields]
     for term in terms:
         _check(term)

@@ -1,7 +1,7 @@
-"""Searches that go on in a later turn: each is kept under the state of the world that it is about, until somebody asks again.
+"""Searches that continue in a later turn. Each is kept under the state that it is about, until the question comes again.
 
-A search depends on nothing but its problem, which is a picture of that state. So whatever happens meanwhile, it may go on as
-soon as the same state is asked about; if that never happens, it is dropped when others need the room.
+A search depends only on its problem, which is a snapshot of that state. So whatever happens meanwhile, it can continue as
+soon as the same state comes up again. If that never happens, it is dropped when others need the room.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ _KEPT = 16
 
 
 class PausedSearches:
-    """See the module. ``effort`` says how far a search may go in this turn."""
+    """Interrupted searches by state. ``effort`` limits how far a search may go in this turn."""
 
     def __init__(self, effort: Effort) -> None:
         self._effort = effort
         self._kept: dict[Hashable, Search] = {}
 
     def run(self, key: Hashable, begin: Callable[[], Search]) -> tuple[Problem, Answer]:
-        """Searches on, or begins to. Raises Paused where the steps of this turn do not do."""
+        """Continues or begins a search. Raises Paused if the steps of this turn are used up."""
         search = self._kept.pop(key, None) or begin()
         before = search.steps
         answer = search.go_on(self._effort.left)

@@ -1,11 +1,11 @@
-"""The pools that a node can reach, put together from slices.
+"""The pools that a node can reach, assembled from slices.
 
-A driver publishes a pool as several slices. What counts for a node is decided in these steps:
+A driver publishes a pool as several slices. These steps decide what counts for a node:
 
 1. Of the slices that reach the node, only those of the highest generation count.
-2. If their number is what they say the pool has, the pool is complete. Otherwise the slices for other nodes are
-   looked at as well: a newer generation there makes these obsolete and the pool does not exist; fewer slices than
-   announced make it incomplete.
+2. If their number is the one that they announce, the pool is complete. Otherwise the slices for other nodes count as well:
+if there is a newer generation, these slices are obsolete and the pool does not exist; if there are fewer slices than
+announced, the pool is incomplete.
 3. A complete pool is checked: device names are unique, counter sets too, and every counter that is consumed exists.
 
 An incomplete or invalid pool has no devices. Pools are ordered by (driver, name), those with binding conditions
@@ -53,7 +53,7 @@ class DeviceID(NamedTuple):
 
 
 class PooledDevice:
-    """A device of a pool as it can be seen from a node: what was published, and the slice it came in."""
+    """A device of a pool as a node sees it: the published device, and its slice."""
 
     __slots__ = ("flaw", "id", "slice", "spec")
 
@@ -62,12 +62,12 @@ class PooledDevice:
         self.slice = slice
         of = slice.spec
         self.id = DeviceID(of.driver, of.pool.name, spec.name)
-        # why no expression can read it, once somebody has looked; empty if they can
+        # why no expression can read it, once checked; empty if they can
         self.flaw: str | None = None
 
     @property
     def part(self) -> Fraction | None:
-        """How large a part of something larger the device is, where that does not show in its counters."""
+        """How large a part of a larger whole the device is, if its counters do not show that."""
         return None
 
     def __repr__(self) -> str:
@@ -83,12 +83,12 @@ class Pool:
 
     id: PoolID
     devices: tuple[PooledDevice, ...] = ()
-    elsewhere: tuple[PooledDevice, ...] = ()  # devices for other nodes; they draw from the same counters
+    elsewhere: tuple[PooledDevice, ...] = ()  # devices for other nodes, which draw from the same counters
     counter_sets: tuple[CounterSet, ...] = ()
     incomplete: bool = False
-    invalid: str = ""  # why it is, or empty
+    invalid: str = ""  # why it is invalid, or empty
     generation: int = 0
-    slices: int = 0  # how many are there of those announced
+    slices: int = 0  # how many of the announced slices exist
     announced: int = 0
 
     @property
@@ -97,7 +97,7 @@ class Pool:
 
 
 def by_pool(slices: Iterable[ResourceSlice]) -> dict[PoolID, list[ResourceSlice]]:
-    """All slices, whatever their generation, under the pool they belong to."""
+    """All slices of any generation, grouped by pool."""
     pools: dict[PoolID, list[ResourceSlice]] = {}
     for slice in slices:
         pools.setdefault(PoolID(slice.spec.driver, slice.spec.pool.name), []).append(slice)
@@ -111,8 +111,10 @@ def gather_pools(
     *,
     everywhere: Mapping[PoolID, Sequence[ResourceSlice]],
 ) -> list[Pool]:
-    """The pools of a node, in search order. ``slices`` are those that may reach the node; ``everywhere`` holds
-    all of them by pool, and tells an incomplete pool from one that spans nodes.
+    """The pools of a node, in search order.
+
+    ``slices`` are those that may reach the node. ``everywhere`` holds all slices by pool, and distinguishes an incomplete
+    pool from one that spans nodes.
 
     Raises AllocationError if a node selector is broken.
     """
@@ -132,8 +134,10 @@ def gather_pools(
 
 
 def whole_pool(slices: Sequence[ResourceSlice], features: Features) -> Pool:
-    """A pool as nobody in particular sees it: all devices, whichever nodes reach them. ``slices`` are those of its newest
-    generation, of which there is at least one; the first says how many there should be."""
+    """A whole pool, independent of any node: all devices, whichever nodes reach them.
+
+    ``slices`` are those of its newest generation, at least one; the first one gives the announced number.
+    """
     spec = slices[0].spec
     pool = _build(PoolID(spec.driver, spec.pool.name), list(slices), slices, features)
     assert pool is not None  # no slice is newer than the newest
@@ -171,8 +175,7 @@ def reaches(slice: ResourceSlice, node: Node) -> bool:
 def _build(
     id: PoolID, mine: list[ResourceSlice], everywhere: Sequence[ResourceSlice], features: Features
 ) -> Pool | None:
-    """The pool of which ``mine`` are this node's slices and ``everywhere`` all; None if a newer generation
-    replaces it."""
+    """The pool with ``mine`` as this node's slices and ``everywhere`` as all slices; None if it is obsolete."""
     generation, announced = mine[0].spec.pool.generation, mine[0].spec.pool.resource_slice_count
     others: list[ResourceSlice] = []
     count = len(mine)
@@ -233,7 +236,7 @@ def _flaw(
 
 
 def _first_twice(names: Iterable[str]) -> str:
-    """The first name that was there before."""
+    """The first repeated name."""
     seen: set[str] = set()
     for name in names:
         if name in seen:

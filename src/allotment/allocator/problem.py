@@ -1,4 +1,4 @@
-"""One question to the search: these terms, with that much already in use.
+"""One problem for the search: the terms of a demand, with the devices already in use.
 
 Devices are numbered in search order and sets of them are bit sets.
 """
@@ -31,7 +31,7 @@ class Problem:
         self.shareable = site.shareable
         self.shared = use.shared
         self.consumed = use.consumed
-        self.metered = site.shareable  # devices whose capacity others may have taken of
+        self.metered = site.shareable  # devices from whose capacity other claims may have taken
         if site.features.ConsumableCapacity:
             for position in use.consumed:
                 self.metered |= 1 << position
@@ -43,12 +43,12 @@ class Problem:
             self.counters = Counters(site.plan, in_use, held, grouped=site.features.CompatibilityGroups)
 
     def detach(self) -> None:
-        """Keeps what is in use as it is now, for a search that goes on when that may have changed and changed back."""
+        """Copies the present use, for a search that continues after the use may have changed and changed back."""
         self.consumed = {position: dict(amounts) for position, amounts in self.consumed.items()}
 
     def amounts(self, shape: int, position: int) -> dict[str, int]:
-        """What an ask of this shape takes of a device's capacity, in billionths. The device must be judged."""
+        """How much of a device's capacity an ask of this shape takes, in billionths. The device must be judged."""
         amounts = self.suits[shape].amounts.get(position)
-        if amounts is None:  # no request and no policy: all of it
+        if amounts is None:  # without request and policy: all of it
             return {name: offer.value.nanos for name, offer in self.devices[position].spec.capacity.items()}
         return {name: amount.nanos for name, amount in amounts.items()}

@@ -1,7 +1,7 @@
-"""Claims, read as a demand: for each request its alternatives, for each of those its tests and wishes.
+"""Reads claims as a demand: the alternatives of each request, and the tests and needs of each alternative.
 
-Nothing here depends on a node. What makes a claim unanswerable on every node (a class that does not exist, a feature
-that is off) is kept as ``fault`` and raised when the claim is allocated.
+Nothing here depends on a node. A fault that makes a claim unanswerable on every node (a missing class, a disabled feature)
+is kept as ``fault`` and raised when the claim is allocated.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ if TYPE_CHECKING:
     )
 
 RESULTS_MAX = 32
-"""Most devices that one claim can hold."""
+"""The most devices that one claim can hold."""
 
 _TESTS_KEPT = 10_000
 
 
 @dataclass(slots=True, eq=False)
 class Ask:
-    """What one request, or one alternative of it, wants. Equal ``shape`` means the same devices suit."""
+    """What one request, or one alternative of it, needs. Asks of equal ``shape`` have the same suitable devices."""
 
-    name: str  # as in the result: ``req`` or ``req/sub``
-    names: frozenset[str]  # what constraints may call it: ``req`` and ``req/sub``
+    name: str  # its name in the result: ``req`` or ``req/sub``
+    names: frozenset[str]  # its names in constraints: ``req`` and ``req/sub``
     class_name: str
     tests: tuple[Criterion, ...] = ()
-    places: tuple[str, ...] = ()  # of each test, where it is written
+    places: tuple[str, ...] = ()  # for each test, where it is written
     all: bool = False
     count: int = 1
     admin: bool = False
@@ -48,7 +48,7 @@ class Ask:
     capacity: Mapping[str, Quantity] = field(default_factory=dict)
     derived: Mapping[str, str] = field(default_factory=dict)
     shape: int = 0  # index of the distinct (tests, tolerations, capacity) within the demand
-    constraints: tuple[int, ...] = ()  # those of the claim that bind this ask
+    constraints: tuple[int, ...] = ()  # constraints of the claim that bind this ask
 
 
 @dataclass(slots=True, eq=False)
@@ -75,7 +75,7 @@ class Relation:
 
 @dataclass(slots=True, eq=False)
 class Demand:
-    """All that is asked for at once, all or nothing."""
+    """Everything that is requested together, all or nothing."""
 
     claims: tuple[ResourceClaim, ...]
     requests: tuple[RequestDemand, ...]  # of all claims, in order
@@ -85,9 +85,9 @@ class Demand:
 
 
 class Book:
-    """Classes and the tests made of their and the claims' expressions.
+    """Classes, and the tests compiled from the expressions of classes and claims.
 
-    A test remembers its answers, so it pays to keep one Book for many claims: equal expressions are one test.
+    A test caches its answers, so it pays to keep one Book for many claims: equal expressions share one test.
     """
 
     def __init__(self, classes: Mapping[str, DeviceClass], features: Features) -> None:
@@ -96,7 +96,7 @@ class Book:
         self._tests: dict[str, Criterion] = {}
 
     def tests(self, selectors: Sequence[DeviceSelector], owner: str) -> tuple[Criterion, ...]:
-        """The tests that selectors stand for. Raises ClaimError for a kind of selector that we do not know."""
+        """The tests for selectors. Raises ClaimError for an unknown kind of selector."""
         return tuple(self._test(selector, owner, index) for index, selector in enumerate(selectors))
 
     def _test(self, selector: DeviceSelector, owner: str, index: int) -> Criterion:
@@ -111,7 +111,7 @@ class Book:
         return test
 
     def demand(self, claims: Sequence[ResourceClaim]) -> Demand:
-        """What the claims ask for. Never raises: a claim that makes no sense yields a demand with a fault."""
+        """The demand of the claims. Never raises: an invalid claim yields a demand with a fault."""
         reader = _Reader(self)
         relations: list[tuple[Relation, ...]] = []
         fault = None

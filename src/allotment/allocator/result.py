@@ -1,4 +1,4 @@
-"""The search's choices, written down as Kubernetes writes an allocation."""
+"""Writes the search's choices as Kubernetes' allocations."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from allotment.api.resource import DeviceClaimConfiguration, DeviceClass, ResourceClaim
 
 ShareIDs = Callable[[int, int], str]
-"""Names a share, given the number of the claim and of the result in it. Ids come from outside: nothing is random."""
+"""The id of a share, given the number of the claim and of the result in it. The caller supplies it: nothing is random."""
 
 
 class AnswerDraft:
@@ -49,11 +49,11 @@ class AnswerDraft:
             self._claims[demand.requests[choice.request].claim].append(entry)
 
     def taken(self) -> list[tuple[Ask, int]]:
-        """Every device that is given, by position, and the ask that it is given to."""
+        """Every chosen device, by position, and the ask that gets it."""
         return [(entry.ask, entry.position) for entries in self._claims for entry in entries]
 
     def renumbered(self, position_of: Callable[[int], int]) -> AnswerDraft:
-        """The same answer for devices that are numbered otherwise."""
+        """The same answer for devices with other numbers."""
         other = copy(self)
         other._claims = [
             [entry._replace(position=position_of(entry.position)) for entry in entries]
@@ -109,8 +109,10 @@ class _Entry(NamedTuple):
 def _config(
     demand: Demand, number: int, asks: Sequence[Ask], classes: Mapping[str, DeviceClass]
 ) -> tuple[DeviceAllocationConfiguration, ...]:
-    """Class configurations once per class, in request order, then those of the claim that apply. What applies to all
-    requests names none."""
+    """Class configurations, once for each class in request order, then those of the claim that apply.
+
+    A configuration for all requests names none.
+    """
     claim = demand.claims[number]
     served = [
         (request.name, ask)
@@ -147,8 +149,10 @@ def _applicable(claim: ResourceClaim, served: Sequence[tuple[str, Ask]]) -> list
 
 
 def node_selector(devices: Sequence[PooledDevice], node_name: str) -> NodeSelector | None:
-    """Where these devices can be used together: on this one node if any is bound to it, else wherever all their
-    selectors hold; None for everywhere."""
+    """Where these devices can be used together.
+
+    Only on this node if any device is bound to it, else wherever all their selectors hold; None means everywhere.
+    """
     fields: list[NodeSelectorRequirement] = []
     expressions: list[NodeSelectorRequirement] = []
     for device in devices:

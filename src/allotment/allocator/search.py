@@ -1,8 +1,7 @@
-"""The search: first fit in upstream's order, without upstream's blind alleys.
+"""The search: first fit in upstream's order, without upstream's wasted work.
 
-Claims, requests and devices are tried in order, depth first; the first complete choice is the answer. That order is
-observable (it decides which devices a claim gets), so it is kept exactly. What is not kept is the work that cannot
-change the answer:
+It tries claims, requests and devices in order, depth first; the first complete choice is the answer. That order is
+observable (it decides which devices a claim gets), so we keep it exactly. We avoid work that cannot change the answer:
 
 * *Constraints are masks.* A device that breaks a constraint is not a candidate in the first place.
 * *Counting.* A request with fewer candidates left than it needs is given up at once, and so is a demand whose
@@ -12,12 +11,12 @@ change the answer:
 * *Symmetry.* Devices that no ask can tell apart are one class. If one of them led nowhere, neither will its like.
 * *Dead ends are remembered*, up to symmetry.
 
-All but the first wait until the search turns back, since most never do; and counting at every step and memory wait until
-it has done so a number of times, since they cost more than a few wrong turns.
+All but the first begin only when the search turns back, since most searches never do. Counting at every step and caching
+begin only after it has turned back several times, since they cost more than a few wrong turns.
 
-Errors are lazy. An expression that fails on a device is an error only if the order of the search comes to that device
-while it is free. Counting would skip such questions, so it is not used when any are possible; symmetry and memory
-only ever skip what was already explored to its end without an error.
+Errors are lazy. An expression that fails on a device is an error only if the search reaches that device while it is free.
+Counting would skip such expressions, so it is not used when any could fail; symmetry and caching only ever skip what was
+already fully explored without an error.
 
 The search is iterative: its depth is bounded by the devices of the claims, not by Python's stack.
 """
@@ -45,10 +44,10 @@ DEFAULT_BUDGET = 500_000
 """Steps before the search gives up and says so. A step is one device tried or one request entered."""
 
 _REMEMBERED = 100_000
-"""Dead ends that are kept in mind."""
+"""The most dead ends that are cached."""
 
 _PATIENCE = 16
-"""How often the search turns back before it counts at every step: many get by without."""
+"""How often the search turns back before it counts at every step, which many searches never need."""
 
 
 class SearchEnd(Enum):
@@ -70,8 +69,11 @@ class DeviceChoice:
 
 @dataclass(slots=True)
 class Answer:
-    """If FOUND, the choices in order and for each request the ask that they serve. If IMPOSSIBLE, a shortage proves
-    it, or else the search was exhausted."""
+    """The result of a search.
+
+    If FOUND, the choices in order, and the ask that they serve for each request. If IMPOSSIBLE, a shortage proves it, or
+    else the search was exhaustive.
+    """
 
     verdict: SearchEnd
     steps: int
@@ -81,14 +83,14 @@ class Answer:
 
 
 class _Step(Enum):
-    DOWN = 0  # go on with the top of the stack
+    DOWN = 0  # continue with the top of the stack
     DEAD = 1  # no choice of devices below works
     TOO_MANY = 2  # the claim would hold more than RESULTS_MAX devices, whichever they are
     DONE = 3
 
 
 class _Alternatives:
-    """A request with alternatives, and how far we are with them."""
+    """A request with alternatives, and the one being tried."""
 
     __slots__ = ("all_too_many", "next", "request")
 
@@ -99,7 +101,7 @@ class _Alternatives:
 
 
 class _Slot:
-    """One device of one ask: the candidates left to try, and what to undo of the one being tried."""
+    """One device of one ask: the candidates left to try, and the changes to undo for the current one."""
 
     __slots__ = (
         "ask", "before", "candidates", "index", "position", "request", "share", "start", "states", "taken", "taken_by_claim",
@@ -120,14 +122,14 @@ class _Slot:
 
 
 class Search:
-    """A single run. State that changes while searching is saved in the slots as the ints it consists of."""
+    """A single run. Slots save the changing state of the search as ints."""
 
     def __init__(self, problem: Problem, budget: int = DEFAULT_BUDGET) -> None:
         self.problem = self._problem = problem
         self._requests = problem.demand.requests
         self._budget = budget
         self._steps = 0
-        self._step: _Step | None = None  # what comes next; None: it has not begun
+        self._step: _Step | None = None  # the next step; None before the start
         self._taken = 0  # whole devices chosen so far
         self._by_claim = [0] * len(problem.demand.claims)  # the same, per claim (for admin access)
         self._count = [0] * len(problem.demand.claims)  # results per claim
@@ -138,7 +140,7 @@ class Search:
         self._dead: set[object] = set()  # states that lead nowhere
         self._states = [
             [FREE] * len(relations) for relations in problem.demand.relations
-        ]  # of the constraints
+        ]  # states of the constraints
         self._turns = 0  # how often we turned back
         self._crowded = 0  # the claim that TOO_MANY was last said of
         self._foregone = range(0)  # requests behind which there is nothing, once we turned back
@@ -148,17 +150,17 @@ class Search:
 
     @property
     def steps(self) -> int:
-        """How many were taken so far."""
+        """The steps taken so far."""
         return self._steps
 
     def run(self) -> Answer:
-        """Raises AllocationError if the order of the search meets an error."""
+        """Runs to the end. Raises AllocationError if the search meets an error."""
         answer = self.go_on(None)
         assert answer is not None, "a search without a limit comes to an end"
         return answer
 
     def go_on(self, most: int | None) -> Answer | None:
-        """As ``run``, but stops after about so many steps and returns None; the next call goes on from there."""
+        """Like ``run``, but returns None after about this many steps; the next call continues from there."""
         until = self._budget if most is None else min(self._budget, self._steps + most)
         step = self._enter(0) if self._step is None else self._step
         while step is not _Step.DONE:
@@ -192,7 +194,7 @@ class Search:
         return Answer(SearchEnd.FOUND, self._steps, choices, self._served())
 
     def _served(self) -> list[Ask]:
-        """For each request the ask that was served. One that wants no devices at all has no slot to tell it."""
+        """For each request the ask that was served. A request for no devices has no slot to show it."""
         served = [request.asks[0] for request in self._requests]
         for top in self._stack:
             if isinstance(top, _Alternatives):
@@ -205,7 +207,7 @@ class Search:
         return Answer(SearchEnd.IMPOSSIBLE, self._steps)
 
     def _turn_back(self) -> Shortage | None:
-        """Gets ready for a search that does not succeed at once, and looks for a proof that it never can."""
+        """Prepares for a longer search after the first failure, and tries to prove that it can never succeed."""
         self._classes = device_classes(self._problem)
         self._distinct_classes = list(dict.fromkeys(self._classes))
         calm = calm_requests(self._problem)
@@ -261,7 +263,7 @@ class Search:
         return _Step.DOWN
 
     def _find_candidates(self, slot: _Slot, claim: int) -> None:
-        """All devices from ``start`` on that are free, suit and break no constraint; and those that raise."""
+        """All devices from ``start`` on that are free, suit and break no constraint; and those that raise an error."""
         problem, ask = self._problem, slot.ask
         free = self._everything & ~(self._by_claim[claim] if ask.admin else problem.used | self._taken)
         free = free >> slot.start << slot.start
@@ -269,7 +271,7 @@ class Search:
         if not ask.constraints:
             slot.candidates = free & suits.possible
             return
-        # Expressions are asked before constraints, so a device that raises does so even if a constraint forbids it.
+        # Expressions come before constraints, so a device raises its error even if a constraint forbids it.
         suits.judge_all()
         suited = free & suits.selectable & suits.allowed
         slot.candidates = problem.terms.related(ask, claim, suited, self._states[claim])
@@ -312,7 +314,7 @@ class Search:
         return _Step.DEAD
 
     def _all_device(self, slot: _Slot) -> _Step:
-        """The one device that a slot of an ask for all can have."""
+        """The only device that a slot of an ask for all can have."""
         problem, ask = self._problem, slot.ask
         if slot.position >= 0:  # it was tried
             self._stack.pop()
@@ -383,7 +385,7 @@ class Search:
             slot.before = None
 
     def _constrain(self, slot: _Slot, position: int) -> None:
-        """Tells the constraints of a device. Raises if a value cannot be computed, or an ask for all breaks one."""
+        """Updates the constraints for a device. Raises if a value cannot be computed, or an ask for all breaks one."""
         ask, problem = slot.ask, self._problem
         request = self._requests[slot.request]
         slot.states = []
@@ -411,7 +413,7 @@ class Search:
     # --- turning back ---
 
     def _back(self, step: _Step) -> _Step:
-        """What the top of the stack makes of a failure below it.
+        """How the top of the stack reacts to a failure below it.
 
         TOO_MANY holds for any devices of the same claim, so only another alternative can help. Beyond the claim it
         is like any other failure: another choice there may open other alternatives here.
@@ -423,13 +425,13 @@ class Search:
         if isinstance(top, _Alternatives):
             if step is _Step.DEAD:
                 top.all_too_many = False
-            return _Step.DOWN  # on to the next alternative
+            return _Step.DOWN  # continue with the next alternative
         self._untake(top)
         if top.ask.all or step is _Step.TOO_MANY:
             self._stack.pop()
             return step
         self._skip_class(top, top.position)
-        return _Step.DOWN  # on to the next device
+        return _Step.DOWN  # continue with the next device
 
     def _untake(self, slot: _Slot) -> None:
         claim = self._requests[slot.request].claim
@@ -444,17 +446,19 @@ class Search:
         self._undraw(slot, slot.position)
 
     def _unwind(self) -> None:
-        """Gives everything back, so that reasons are judged by what is in use and not by what was being tried."""
+        """Undoes all choices, so that reasons depend on what is in use and not on what was being tried."""
         while self._stack:
             top = self._stack.pop()
             if isinstance(top, _Slot):
                 self._untake(top)
 
-    # --- not trying in vain ---
+    # --- avoiding useless attempts ---
 
     def _skip_class(self, slot: _Slot, position: int) -> None:
-        """After a device led nowhere: its untouched equals need not be tried. (A shared device of which this
-        search took a share is no longer its class's equal.)"""
+        """Skips the untouched equals of a device that led nowhere.
+
+        (A shared device from which this search took a share is no longer equal to its class.)
+        """
         if self._classes is None:
             return
         if position in self._shares or self._taken >> position & 1:
@@ -466,7 +470,7 @@ class Search:
             slot.candidates &= ~alike | self._taken
 
     def _remember(self, slot: _Slot) -> None:
-        """Notes that nothing works from here on."""
+        """Records that nothing works from here on."""
         if len(self._dead) >= _REMEMBERED:
             self._dead.clear()
         self._dead.add(self._key(slot))

@@ -1,10 +1,10 @@
 """Tests of a device: the expressions of a class or a request, evaluated once per *distinct projection*.
 
-An expression reads few attributes. Devices that agree on those must get the same answer, so the answer is kept
-under what the expression reads and not under the device: a thousand GPUs with a thousand uuids are one evaluation.
+An expression reads few attributes. Devices that agree on those must get the same answer, so the cache key is what the
+expression reads and not the device: a thousand GPUs with a thousand uuids need one evaluation.
 
-An answer is three-valued: yes, no, or an error. Errors are values here, because the search may never get to ask
-about the device that causes one (see ``search``).
+An answer is yes, no, or an error. Errors are values here, because the search may never reach the device that causes one
+(see ``search``).
 """
 
 from __future__ import annotations
@@ -32,20 +32,21 @@ if TYPE_CHECKING:
     from allotment.cel.device import CompiledSelector as Program
     from allotment.cel.device import Reads
 
-_REMEMBERED = 65536  # answers kept per expression; a projection on a uuid would otherwise grow without end
+# the most answers cached for one expression; with a projection on a uuid they would grow without end
+_REMEMBERED = 65536
 
 
 class NotKnownYet(str):
-    """The answer about a device of a machine that does not run yet, where it depends on a value that is known only then.
+    """The answer for a device on a machine that does not run yet, if it depends on a value that is still unknown.
 
-    Unlike an error it is no fault of anybody: the device is just not to be counted on.
+    Unlike an error, it is nobody's fault: we just cannot rely on the device.
     """
 
     __slots__ = ()
 
 
 class ReadPart(NamedTuple):
-    """One thing that an expression reads of a device, under a name that tells it from other things."""
+    """One part of a device that an expression reads, under a unique name."""
 
     name: Hashable
     of: Callable[[PooledDevice], Hashable]
@@ -57,24 +58,24 @@ class Criterion(Protocol):
     expression: str
 
     def ask(self, device: PooledDevice) -> bool | str:
-        """Whether the device passes; or, as text, why that cannot be said (NotKnownYet: before the machine runs)."""
+        """Whether the device passes; or, as text, why that is unknown (NotKnownYet: until the machine runs)."""
 
     @property
     def parts(self) -> Sequence[ReadPart]:
-        """What the expression reads: devices that agree on all parts get the same answer."""
+        """The parts that the expression reads: devices that agree on all of them get the same answer."""
 
     def read_by(self, device: PooledDevice) -> str:
-        """The values that the expression reads on this device, for people."""
+        """The values that the expression reads on this device, for messages."""
 
 
 class SelectorTest:
-    """A CEL selector of resource.k8s.io/v1. One that does not compile answers every device with that error."""
+    """A CEL selector of resource.k8s.io/v1. A selector that does not compile answers every device with that error."""
 
     def __init__(self, expression: str, features: Features) -> None:
         self.expression = expression
         self._answers: dict[Hashable, bool | str] = {}
         self._program: Program | None = None
-        # of all attributes and capacities that it can read, if they are known
+        # names of all attributes and capacities that it can read, if they are known
         self._names: frozenset[str] | None = None
         self._broken = ""
         self.parts: Sequence[ReadPart] = ()
@@ -87,7 +88,7 @@ class SelectorTest:
 
     @property
     def reads(self) -> Reads:
-        """What the expression looks at."""
+        """The parts that the expression reads."""
         return frozenset() if self._program is None else self._program.reads
 
     def ask(self, device: PooledDevice) -> bool | str:
@@ -115,7 +116,7 @@ class SelectorTest:
         if device.flaw:
             return f"CEL runtime error: {device.flaw}"
         attributes, capacity = spec.attributes, spec.capacity
-        if self._names is not None:  # show it only what it reads: most devices have much more
+        if self._names is not None:  # expose only what it reads: most devices have much more
             attributes = {name: attributes[name] for name in self._names if name in attributes}
             capacity = {name: capacity[name] for name in self._names if name in capacity}
         try:
@@ -129,15 +130,18 @@ class SelectorTest:
 
 
 def device_features(features: Features) -> DeviceFeatures:
-    """What the expression language knows of, given the allocator's features."""
+    """The options of the expression language for the allocator's features."""
     return DeviceFeatures(
         consumable_capacity=features.ConsumableCapacity, list_type_attributes=features.ListTypeAttributes
     )
 
 
 def parts_of(reads: Reads) -> list[ReadPart]:
-    """All that an expression with these reads can see of a device. The driver always belongs to it, as it decides
-    what an unqualified name means; and so does an attribute that cannot be read, as it fails every expression."""
+    """Everything that an expression with these reads can see of a device.
+
+    The driver is always included, as it decides the meaning of unqualified names; and so is any unreadable attribute, as
+    it makes every expression fail.
+    """
     parts = [ReadPart("driver", lambda device: device.id.driver), ReadPart("flaw", flaw)]
     for read in sorted(reads, key=repr):
         if read == ("allowMultipleAllocations",):

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from allotment.api.core import Node
 
 GROUPS = ("resource.k8s.io", "allotment.dev")
-"""Where our own parameter kinds are: the second on a cluster whose API server does not know them."""
+"""The groups of our own parameter kinds: the second on a cluster whose API server does not know them."""
 
 _REMEMBERED = 65536  # answers per expression
 _TESTS_KEPT = 10_000
@@ -114,7 +114,7 @@ def _frozen(value: Any) -> Hashable:
 
 
 class OfDriver:
-    """The instance is of the driver that the request names."""
+    """The test that the instance belongs to the driver that the request names."""
 
     def __init__(self, driver: str) -> None:
         self.expression = f'driver == "{driver}"'
@@ -129,7 +129,7 @@ class OfDriver:
 
 
 class _Unsuited:
-    """Nothing on this node is for claims of the class."""
+    """The test that nothing passes: nothing on this node is for claims of the class."""
 
     def __init__(self, class_name: str, node_name: str) -> None:
         self.expression = f"suitableNodes of class {class_name}"
@@ -202,9 +202,9 @@ def _shapes(requests: Iterable[RequestDemand]) -> tuple[Ask, ...]:
 
 
 class SemanticBook:
-    """Classes and parameters, and the tests made of their expressions.
+    """Classes and parameters, and the tests compiled from their expressions.
 
-    As with v1's Book it pays to keep one for many claims: equal expressions are one test that remembers.
+    As with v1's Book, it pays to keep one for many claims: equal expressions share one test, which caches its answers.
     """
 
     def __init__(
@@ -219,7 +219,7 @@ class SemanticBook:
         self._tests: dict[tuple[str, str], Criterion] = {}
 
     def demand(self, claims: Sequence[semantic.ResourceClaim]) -> SemanticDemand:
-        """What the claims ask for. Never raises: a claim that makes no sense yields a demand with a fault."""
+        """The demand of the claims. Never raises: an invalid claim yields a demand with a fault."""
         terms: list[SemanticTerms] = []
         requests: list[RequestDemand] = []
         fault = None
@@ -303,7 +303,7 @@ class SemanticBook:
 
 
 def _any_one(driver: str) -> semantic.ResourceClaimParameters:
-    """What a claim without parameters asks for."""
+    """The demand of a claim without parameters."""
     anything = semantic.PartitionableResourceRequest(selector="true")
     wish = semantic.PartitionableResourceRequests(required=(anything,))
     return semantic.ResourceClaimParameters(
@@ -342,7 +342,7 @@ class _Shelf(Generic[_Parameters]):
                 self._generated.setdefault(_origin(each.generated_from, namespace), []).append(each)
 
     def find(self, reference: _Reference, namespace: str, owner: str) -> _Parameters:
-        """What a class or a claim refers to. Raises ClaimError."""
+        """The parameters that a class or a claim refers to. Raises ClaimError."""
         kind = (
             "ResourceClassParameters"
             if isinstance(reference, semantic.ResourceClassParametersReference)
@@ -393,8 +393,8 @@ def allocate_semantic(
 ) -> Outcome:
     """Chooses instances for all claims, or for none.
 
-    ``held`` are the ids in use, published or not: see ``instances.held_ids``. ``holdings`` may tell more about them, such
-    as who the holders are. Pass the result on to ``semantic_results``.
+    ``held`` are the ids in use, published or not: see ``semantic_holdings.held_ids``. ``holdings`` may add details, such as
+    the holders. Pass the result on to ``semantic_results``.
     """
     demand = book.demand(claims)
     try:

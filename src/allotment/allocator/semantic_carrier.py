@@ -1,6 +1,6 @@
-"""Semantic claims where only v1 is spoken: v1 objects that carry a v1alpha2 claim (``api.conversion.v1alpha2``).
+"""Semantic claims for code that handles only v1: v1 objects that carry a v1alpha2 claim (``api.conversion.v1alpha2``).
 
-Instances have their true ids in a ledger: the names that v1's results have for them are only made up.
+In a ledger, instances have their true ids: their names in v1's results are only made up.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def carried(claim: ResourceClaim) -> semantic.ResourceClaim | None:
 
 
 def waiting_for_users(spec: ResourceClaimSpec) -> ResourceClaimSpec:
-    """A spec under which nothing is allocated, or stays so, without a user, whatever mode the carried claim has."""
+    """A spec that allocates nothing, and keeps nothing allocated, without a user, whatever mode the carried claim has."""
     config = tuple(_waiting(each) for each in spec.devices.config)
     return replace(spec, devices=replace(spec.devices, config=config))
 

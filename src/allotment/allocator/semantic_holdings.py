@@ -1,5 +1,5 @@
-"""What a v1alpha2 claim has, as its status tells it. Apart from ``semantic``, so that whoever only counts need not know how
-devices are chosen, nor the expression language with it."""
+"""What a v1alpha2 claim holds according to its status. It is separate from ``semantic``, so that code that only counts
+depends neither on the choice of devices nor on the expression language."""
 
 from __future__ import annotations
 

@@ -5,19 +5,19 @@ only whole ones, the leaves, can be allocated. Each leaf becomes a device:
 
 * *Name*: its id, all instance and group names on the way joined by ``/``. Depth-first order is device order.
 * *Locks*: for every instance that is split on the way, one counter set without counters, on which the leaf has the
-  chosen group as its only compatibility group. That is exactly the rule of the model: while anything under one
-  group is in use, the groups beside it are locked, at every level of the tree on its own (see ``counters``).
+  chosen group as its only compatibility group. That is exactly the rule of the model: while anything under one group is
+  in use, its sibling groups are locked, independently at every level of the tree (see ``counters``).
 * *Attributes*: its own, then those of the common groups it refers to, then its partition group's, and so on up the
   tree. The nearest wins, also where it has another type. Of several references on one level the later wins.
 
 All slices of one driver on one node are one pool, which has the node's name: names must be unique across them.
 
-*Shrinking*. A driver may withdraw what is in use. Such an id still says which groups it locks, so it stays in the
-pool as a device that nobody can choose (``Pool.elsewhere``). This also holds where the shape of the tree changed: an
-instance in use that has been split since locks its new parts, and the other way round.
+*Shrinking*. A driver may withdraw an instance in use. Its id still determines the groups that it locks, so it stays in the
+pool as a device that no claim can choose (``Pool.elsewhere``). The same applies if the shape of the tree changed: an
+instance in use that has been split since locks its new parts, and the reverse.
 
-What a slice leaves open is not guessed at: a model that we do not know, a reference to nowhere, an attribute without
-exactly one value, a name that is reserved or taken twice make the driver's whole pool invalid, with the reason.
+We never guess: an unknown model, a dangling reference, an attribute without exactly one value, or a reserved or duplicate
+name makes the driver's whole pool invalid, with the reason.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ DEPTH_MAX = 32
 """Most levels of partitions inside each other."""
 
 RESERVED = ".k8s.io"
-"""Names with this ending are kept for standards to come."""
+"""Names with this ending are reserved for future standards."""
 
 _WHOLE = ""
-"""The group of an instance that is in use, or for use, unsplit; no partition group has this name."""
+"""The group of an instance that is used unsplit; no partition group has this name."""
 
 
 class WrittenVersion(Version):
-    """A version that is told as it was written. It compares as what it stands for. Raises VersionError."""
+    """A version that is shown as it was written but compares by its meaning. Raises VersionError."""
 
     __slots__ = ("_text",)
 
@@ -163,14 +163,14 @@ class _Leaf(NamedTuple):
 
 
 def _gone(id: str) -> _Leaf:
-    """What is known of an instance in use that is no longer published: only its path."""
+    """An instance in use that is no longer published: only its path is known."""
     names = id.split("/")
     locks = tuple(PartitionLock("/".join(names[:at]), names[at]) for at in range(1, len(names), 2))
     return _Leaf(id, "", locks, Fraction(1), _NO_ATTRIBUTES.maps)
 
 
 class _Builder:
-    """Makes devices of leaves; what many have in common is made once."""
+    """Makes devices from leaves, and creates shared parts once."""
 
     def __init__(self, pool: PoolID, split: set[str], leaves: Sequence[_Leaf]) -> None:
         self._pool = pool
@@ -188,7 +188,7 @@ class _Builder:
 
     def _use(self, leaf: _Leaf) -> tuple[DeviceCounterConsumption, ...]:
         locks = leaf.locks
-        if leaf.id in self._split:  # what is in use there, or published there, is of another shape
+        if leaf.id in self._split:  # the instance in use there has another shape than the published one
             locks = (*locks, PartitionLock(leaf.id, _WHOLE))
         use = self._uses.get(locks)
         if use is None:
@@ -211,7 +211,7 @@ class _Builder:
 
 
 class _Flaw(Exception):
-    """What makes a pool invalid, in words."""
+    """A reason that makes a pool invalid."""
 
 
 Values = Mapping[str, tuple[str, Any]]
@@ -219,7 +219,7 @@ Values = Mapping[str, tuple[str, Any]]
 
 
 class _Attributes:
-    """What a place in the tree has and inherits. Places that add nothing share one object."""
+    """The own and inherited attributes of a place in the tree. Places that add nothing share one object."""
 
     def __init__(self, values: Values) -> None:
         self._values = values
@@ -239,7 +239,7 @@ _NO_ATTRIBUTES = _Attributes({})
 
 
 class _Place(NamedTuple):
-    """An instance on the way down, and what it gets from above."""
+    """An instance on the way down, and what it inherits from above."""
 
     instance: ResourceInstance
     path: str
@@ -271,7 +271,7 @@ class _Tree:
             _Place(instance, instance.name, (), Fraction(1), _NO_ATTRIBUTES)
             for instance in reversed(model.resource_instances)
         ]
-        while stack:  # a stack of our own: trees from outside may be deep
+        while stack:  # an explicit stack: trees from outside may be deep
             place = stack.pop()
             self._visit(place.path, place.instance.name)
             attributes = place.inherited.with_nearer(self._own(place.instance, place.path))

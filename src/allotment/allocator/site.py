@@ -1,4 +1,4 @@
-"""A node and the devices it reaches, numbered in the order in which they are tried; and what of them is in use."""
+"""A node and the devices that it reaches, numbered in search order; and which of them are in use."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Site:
-    """What does not change while claims come and go. A device's number is its *position*; sets are bit sets."""
+    """The devices of a node, independent of claims. A device's number is its *position*; sets are bit sets."""
 
     __slots__ = ("_plan", "bearing", "devices", "drawing", "features", "node", "pools", "shareable")
 
@@ -41,14 +41,16 @@ class Site:
                 self.bearing = True
 
     def flaws(self) -> str:
-        """What is wrong with pools that cannot be used, in words; empty if nothing is. That a pool is incomplete is
-        not wrong: its driver is still at it."""
+        """The faults of pools that cannot be used, in words; empty if there are none.
+
+        An incomplete pool is not a fault: its driver is still publishing it.
+        """
         flaws = "; ".join(f"{pool.id}: {pool.invalid}" for pool in self.pools if pool.invalid)
         return f"invalid resource pools were encountered: {flaws}" if flaws else ""
 
     @property
     def plan(self) -> CounterTable:
-        """The counters, worked out when first needed."""
+        """The counters, computed on first use."""
         if self._plan is None:
             self._plan = CounterTable(self.pools, self.devices)
         return self._plan

@@ -1,7 +1,7 @@
-"""In which order devices are tried. The search takes the first that leads to an answer, so the order is the policy.
+"""The order in which the search tries devices. It takes the first that leads to an answer, so the order is the policy.
 
-*first-fit* is upstream's order. *best-fit* gives away first what is least missed: shares of devices that are already
-shared, parts of devices that are already broken up, small before large, plentiful before scarce.
+*first-fit* is upstream's order. *best-fit* first uses devices of the least value to others: shares of devices that are
+already shared, parts of devices that are already split, small before large, plentiful before scarce.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def in_order(pools: Sequence[Pool]) -> list[PooledDevice]:
 
 
 def arrange(pools: Sequence[Pool], strategy: str, held: Holdings) -> list[PooledDevice]:
-    """The devices of all usable pools in the order in which they are to be tried."""
+    """The devices of all usable pools in the order of the strategy."""
     devices = in_order(pools)
     if strategy == FIRST_FIT:
         return devices
@@ -37,12 +37,12 @@ def arrange(pools: Sequence[Pool], strategy: str, held: Holdings) -> list[Pooled
 
 
 class _Value:
-    """How much a device is missed once it is given away; less comes first."""
+    """The value of a device to later claims; lower values come first."""
 
     def __init__(self, pools: Sequence[Pool], devices: Sequence[PooledDevice], held: Holdings) -> None:
         self._held = held
         self._totals: dict[tuple[PoolID, str], Mapping[str, int]] = {}
-        self._broken: set[tuple[PoolID, str]] = set()  # counter sets that something in use draws from
+        self._broken: set[tuple[PoolID, str]] = set()  # counter sets that devices in use draw from
         self._like = Counter(_kind(device) for device in devices)
         for pool in pools:
             for counters in pool.counter_sets:

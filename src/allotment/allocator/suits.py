@@ -1,8 +1,8 @@
-"""Which devices suit an ask, judged one by one and only when the search comes to them.
+"""Judges which devices suit an ask, one by one and only when the search reaches them.
 
-A device is *selectable* if it passes the class's and the request's expressions, reaches the node, and its policy can
-serve the capacity that is asked for. It is *allowed* if nothing else about the device itself forbids it: a taint, a
-feature that is off, something that the node lacks. Use, counters and constraints are the search's own business.
+A device is *selectable* if it passes the class's and the request's expressions, reaches the node, and its policy can serve
+the requested capacity. It is *allowed* if nothing else about the device itself forbids it, such as a taint, a disabled
+feature, or something that the node lacks. The search itself handles use, counters and constraints.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from allotment.api.resource import DeviceCapacity
 
 NODE_OPERATIONS = "DRAOptionalNodeOperations"
-"""What a node declares if it can do without a driver's node operations."""
+"""The feature that a node declares if it supports skipping a driver's node operations."""
 
 
 class Suits:
@@ -44,13 +44,13 @@ class Suits:
         self.known = 0
         self.selectable = 0
         self.allowed = 0
-        self.errors: dict[int, AllocationError] = {}  # asked about, these raise
-        self.unsure: dict[int, NotKnownYet] = {}  # not selectable before their machine runs; then perhaps
+        self.errors: dict[int, AllocationError] = {}  # judging these raises an error
+        self.unsure: dict[int, NotKnownYet] = {}  # not selectable until their machine runs, then perhaps
         # capacity that the ask takes of a selectable device
         self.amounts: dict[int, dict[str, Quantity]] = {}
 
     def judge(self, position: int) -> bool:
-        """Whether the ask may have the device, use aside. Raises what its expressions raise."""
+        """Whether the ask may have the device, apart from use. Raises the errors of its expressions."""
         bit = 1 << position
         if not self.known & bit:
             self._look_at(position, bit)
@@ -59,14 +59,14 @@ class Suits:
         return bool(self.selectable & self.allowed & bit)
 
     def judge_all(self) -> None:
-        """Looks at every device; raises nothing."""
+        """Judges every device; raises nothing."""
         for position in range(len(self._site.devices)):
             if not self.known >> position & 1:
                 self._look_at(position, 1 << position)
 
     @property
     def possible(self) -> int:
-        """Devices that suit, that raise, or that nobody has looked at."""
+        """Devices that suit, that raise errors, or that are not judged yet."""
         possible = ~self.known | (self.selectable & self.allowed)
         for position in self.errors:
             possible |= 1 << position
@@ -89,8 +89,10 @@ class Suits:
             self.allowed |= bit
 
     def fails(self, device: PooledDevice) -> Criterion | str | None:
-        """The first expression that does not choose the device, or other words for why it is not selectable; None
-        if it is. Raises AllocationError where an expression cannot be evaluated."""
+        """Why the device is not selectable, for example the first expression that it fails; None if it is.
+
+        Raises AllocationError if an expression cannot be evaluated.
+        """
         spec = device.spec
         if spec.binding_conditions and not self._site.features.DeviceBindingAndStatus:
             return "have binding conditions, and the feature is off"
@@ -129,7 +131,7 @@ class Suits:
         return True
 
     def forbids(self, device: PooledDevice) -> str | None:
-        """Why a selectable device may not be had, whatever is in use; None if it may."""
+        """Why a selectable device is not allowed, whatever is in use; None if it is."""
         features, spec = self._site.features, device.spec
         if device.slice.spec.skip_node_operations:
             if not features.OptionalNodeOperations:

@@ -1,4 +1,4 @@
-"""Which devices no ask can tell apart. If one of them led nowhere in a search, neither will the others."""
+"""Finds devices that no ask can distinguish. If one of them led nowhere in a search, so will the others."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 def device_classes(problem: Problem) -> list[int]:
-    """For each device the bit set of its equals, itself included. All devices must have been judged.
+    """For each device the bit set of its equals, including itself. All devices must have been judged.
 
     An ask for all devices goes through them in a fixed order, and a constraint that they break is an error: there the
-    order tells equals apart, so each device is a class of its own.
+    order distinguishes equals, so each device is a class of its own.
     """
     terms = problem.terms
     terms.may_fail()  # judges all devices
@@ -39,12 +39,12 @@ def device_classes(problem: Problem) -> list[int]:
 def _signature(
     problem: Problem, position: int, admin: bool, tables: Iterable[tuple[Constraint, AttributeValues]]
 ) -> object:
-    """All that the search can see of a device."""
+    """Everything that the search can see of a device."""
     bit = 1 << position
     in_use = bool(problem.used & bit)
     suited = [(bool(s.selectable & bit), bool(s.allowed & bit), position in s.errors) for s in problem.suits]
     if (in_use and not admin) or not any(selectable or error for selectable, _, error in suited):
-        return in_use  # never a candidate; of those, one is like another
+        return in_use  # never a candidate; all such devices are alike
     parts: list[object] = [in_use, bool(problem.shareable & bit), bool(problem.shared & bit), tuple(suited)]
     if problem.metered & bit:
         shapes = range(len(problem.suits))

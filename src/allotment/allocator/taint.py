@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from allotment.api.resource import DeviceTaint, DeviceTaintRule, DeviceToleration, ResourceSlice
 
 BLOCKING = frozenset({"NoSchedule", "NoExecute"})
-"""Other effects, newer ones included, keep nothing off."""
+"""Effects that block allocation. Other effects, including newer ones, do not."""
 
 
 def blocking_taint(
     taints: Sequence[DeviceTaint], tolerations: Sequence[DeviceToleration]
 ) -> DeviceTaint | None:
-    """The first taint that is not tolerated and keeps the device from being allocated."""
+    """The first taint that blocks the device and is not tolerated."""
     for taint in taints:
         if taint.effect in BLOCKING and not any(tolerates(toleration, taint) for toleration in tolerations):
             return taint
@@ -25,7 +25,7 @@ def blocking_taint(
 
 
 def tolerates(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
-    """No effect tolerates every effect, no key every key, and Exists every value."""
+    """Whether the toleration matches: no effect matches every effect, no key every key, and Exists every value."""
     if toleration.effect and toleration.effect != taint.effect:
         return False
     if toleration.key and toleration.key != taint.key:

@@ -1,7 +1,7 @@
-"""What a demand means on a site, whatever is in use there: worked out once, good for every state of the site.
+"""The meaning of a demand on a site, independent of use: computed once, valid for every state of the site.
 
-Whether a device suits an ask is found out as the search comes to it (``suits``). Here are the things that it needs to
-know beforehand: which devices an ask for all of them means, and the values that constraints compare.
+Whether a device suits an ask is decided when the search reaches it (``suits``). This module has what the search must know
+in advance: the devices of an ask for all, and the values that constraints compare.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Terms:
         self._read_constraints()
 
     def may_fail(self) -> bool:
-        """Whether some question that a search can ask has an error for an answer. Judges all devices."""
+        """Whether a search could meet an error. Judges all devices."""
         if self._may_fail is None:
             for suits in self.suits:
                 suits.judge_all()
@@ -106,7 +106,7 @@ class Terms:
     # --- constraints ---
 
     def related(self, ask: Ask, claim: int, candidates: int, states: Sequence[int]) -> int:
-        """Those candidates that the claim's constraints in these states allow, or for which they raise."""
+        """The candidates that the claim's constraints in these states allow, or for which they raise errors."""
         raising = 0
         for number, values in zip(ask.constraints, self.values[ask], strict=True):
             for position in values.errors:

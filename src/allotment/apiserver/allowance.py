@@ -1,11 +1,11 @@
-"""What a small write may cost before it goes on in a thread.
+"""The work that a small write may do on the event loop before it moves to a thread.
 
-Large bodies are worked on in a thread (``http/resources.py``). A small one can turn out to be as much work: a patch copies a part a
-hundred times, defaults are filled into each element of a list, a rule compares every pair of elements, an alias stands for
-a thousand values. Nobody can say so in advance. So steps that may grow are counted where they are done, and when they
-are too many for the event loop the write is made anew, in a thread, where nothing is counted.
+Threads process large bodies (``http/resources.py``). A small body can turn out to be as much work: a patch copies a part
+a hundred times, each element of a list gets defaults, a rule compares every pair of elements, an alias stands for a
+thousand values. Nothing shows this in advance. So the code counts steps that may grow; if there are too many for the event
+loop, the write starts again in a thread, where nothing is counted.
 
-Only steps that leave nothing behind may be counted: what was begun is thrown away.
+Only steps without side effects may be counted, because their results are discarded.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from contextvars import ContextVar
 from math import inf
 
 ALLOWED_MICROSECONDS = 20_000.0
-"""Microseconds, more or less, that the counted steps of one write may take on the loop."""
+"""Approximate microseconds that the counted steps of one write may take on the event loop."""
 
 
 class TooMuchAtOnce(Exception):
-    """A write is more work than the event loop may do at a time. Nothing has been changed."""
+    """A write is more work than the event loop may do at once. Nothing has changed."""
 
 
 _left: ContextVar[float | None] = ContextVar("left", default=None)
@@ -37,7 +37,7 @@ def at_once() -> Iterator[None]:
 
 
 def spend(microseconds: float) -> None:
-    """To be called before, or right after, a step that may be long. Raises TooMuchAtOnce where work is counted."""
+    """Call it before, or right after, a step that may be long. Raises TooMuchAtOnce where work is counted."""
     left = _left.get()
     if left is None:
         return
@@ -47,6 +47,6 @@ def spend(microseconds: float) -> None:
 
 
 def left() -> float:
-    """What may still be spent; without end where nothing is counted."""
+    """What may still be spent; infinite where nothing is counted."""
     known = _left.get()
     return inf if known is None else known

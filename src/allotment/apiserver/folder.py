@@ -1,4 +1,4 @@
-"""The folder in which a server keeps everything: its store, its certificates, and the way for clients to find it."""
+"""The folder in which a server keeps everything: its store, its certificates, and a kubeconfig for clients."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class DataFolder:
-    """Where each thing is. Nothing here creates anything."""
+    """The paths inside the folder. Nothing here creates files."""
 
     path: Path
 
@@ -23,22 +23,22 @@ class DataFolder:
 
     @property
     def kubeconfig(self) -> Path:
-        """Of the administrator, with the address of the server that ran last."""
+        """The administrator's kubeconfig, with the address of the server that ran last."""
         return self.path / "kubeconfig"
 
 
 VARIABLE = "ALLOT_DATA_DIR"
-"""The environment variable that names another folder than the user's own."""
+"""The environment variable that names a folder other than the user's own."""
 
 
 def default_folder() -> DataFolder:
-    """Where data of this user belongs: ``$XDG_DATA_HOME/allotment``."""
+    """The user's own data folder: ``$XDG_DATA_HOME/allotment``."""
     home = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
     return DataFolder(Path(home) / "allotment")
 
 
 def own_kubeconfig() -> Path | None:
-    """The kubeconfig of the server that this user has started, if there is a folder where it could be."""
+    """The kubeconfig of the server that this user started, if its folder can be determined."""
     try:
         named = os.environ.get(VARIABLE)
         return (DataFolder(Path(named)) if named else default_folder()).kubeconfig

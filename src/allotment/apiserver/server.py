@@ -1,4 +1,4 @@
-"""The API server put together: store, registry, auth and http, started and stopped as one.
+"""The API server: store, registry, auth and http, started and stopped together.
 
 ``start`` opens the store, makes sure that what every cluster has is there (namespaces, roles), and listens if a port is
 given. In process, :attr:`ApiServer.app` is called directly with ``state={"identity": …}``; no port is needed for that.
@@ -72,15 +72,15 @@ _REACHED_AT = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to run. Without ``port`` nothing listens; port 0 takes any that is free."""
+    """How to run. Without ``port`` nothing listens; port 0 takes any free port."""
 
     data_dir: Path
     host: str = "127.0.0.1"
     port: int | None = None
     names: Sequence[str] = ()  # host names and addresses for the server's certificate, besides the usual ones
     tokens: Mapping[bytes, Identity] = field(default_factory=dict)
-    accept_loss: bool = False  # go on with what can be read of a damaged store
-    service_range: IPv4Network = RANGE  # of which services get their addresses
+    accept_loss: bool = False  # continue with the readable parts of a damaged store
+    service_range: IPv4Network = RANGE  # the range from which services get their addresses
 
 
 class ApiServer:
@@ -95,7 +95,7 @@ class ApiServer:
         self._stopping = False
 
     async def start(self) -> None:
-        """Raises the store's OpenError, CertificateError, or OSError for a port that cannot be had."""
+        """Starts the server. Raises the store's OpenError, CertificateError, or OSError for an unavailable port."""
         # nothing to stop if this fails
         self.store = Store.open(
             self.folder.store,
@@ -142,13 +142,13 @@ class ApiServer:
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """The port on which it listens."""
         assert self._listener is not None
         return self._listener.port
 
     @property
     def url(self) -> str:
-        """For clients on this machine; they reach one that listens everywhere at its loopback address."""
+        """The URL for clients on this machine; a server that listens everywhere is reached at the loopback address."""
         host = _REACHED_AT.get(self.options.host, self.options.host)
         host = f"[{host}]" if ":" in host else host
         return f"https://{host}:{self.port}"
@@ -158,13 +158,13 @@ class ApiServer:
         write_whole(self.folder.kubeconfig, self.kubeconfig("admin", ("system:masters",)).encode())
 
     def kubeconfig(self, user: str, groups: Sequence[str]) -> str:
-        """A kubeconfig for somebody, with a new certificate."""
+        """A kubeconfig for a user, with a new certificate."""
         authority = self.certificates.authority
         credential = authority.issue_client(user, groups, datetime.now(UTC))
         return kubeconfig(self.url, authority.certificate, credential.certificate, credential.key, user)
 
     def _admissions(self) -> list[Admission]:
-        """Those that change objects first; those that count come last, when nothing else can refuse."""
+        """Checks that change objects come first; checks that count come last, when nothing else can refuse."""
         store, authorization = self.store, self.authorization
         return [
             NamespaceLifecycle(),
@@ -215,7 +215,7 @@ class ApiServer:
         )
 
     def _store_trouble(self) -> str | None:
-        """What /readyz says of the store. After a while it is given another chance: only a write shows that it is well."""
+        """The store's problem for /readyz. It lapses after a while, as only a write can show that the store has recovered."""
         if self.store.full:
             return "the disk is full: only deletions are accepted"
         failed_at = self.store.failed_at
@@ -224,7 +224,7 @@ class ApiServer:
         return "the last write did not reach the disk"
 
     async def _bring_initial(self) -> None:
-        """What exists from the first start on: the kinds' initial objects, namespaces first, and the roles."""
+        """Creates what exists from the first start on: the kinds' initial objects, namespaces first, and the roles."""
         call = WriteContext(ADMINISTRATOR, now(), manager="allotment", verb="create")
         pending = []
         for resource in sorted(self.catalogue.resources, key=lambda each: each.id != "namespaces"):

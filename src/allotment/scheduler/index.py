@@ -55,9 +55,7 @@ class Index:
         for plugin in profile.local:
             self._enlist(plugin, profile.weight(plugin))
         self._verdicts: dict[str, int | Status] = {}
-        self._lasting: dict[
-            str, tuple[Node, NodePlace | None]
-        ] = {}  # nodes as they were when rejected for good
+        self._lasting: dict[str, tuple[Node, NodePlace | None]] = {}  # nodes as rejected for good
         self._heap: list[tuple[int, str]] = []
         self.rejections: dict[Status, int] = {}
         self._read = self._fleet_read = -1

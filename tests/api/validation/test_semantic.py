@@ -334,7 +334,7 @@ def test_other_kinds(kind: type[Any], fields: Json, errors: list[str]) -> None:
     assert shown(validate(given, check=check)) == errors
 
 
-def claim(**status: Any) -> semantic.ResourceClaim:
+def semantic_claim(**status: Any) -> semantic.ResourceClaim:
     data = {"metadata": {"name": "c"}, "spec": {"resourceClassName": "gpu"}, "status": status}
     return decode(semantic.ResourceClaim, data)
 
@@ -347,38 +347,38 @@ def handle(*ids: str, **fields: Any) -> Json:
 POD = {"resource": "pods", "name": "p", "uid": "u"}
 HANDLE = "status.allocation.resourceHandles[0]"
 STATUSES: dict[str, tuple[semantic.ResourceClaim, list[str]]] = {
-    "allocated": (claim(allocation={"resourceHandles": [handle("gpu-1/half/first")]}), []),
+    "allocated": (semantic_claim(allocation={"resourceHandles": [handle("gpu-1/half/first")]}), []),
     "shared": (
-        claim(allocation={"shareable": True}, reservedFor=[POD, POD | {"uid": "v"}]),
+        semantic_claim(allocation={"shareable": True}, reservedFor=[POD, POD | {"uid": "v"}]),
         [],
     ),
-    "reserved but not allocated": (claim(reservedFor=[POD]), ["status.reservedFor: forbidden"]),
+    "reserved but not allocated": (semantic_claim(reservedFor=[POD]), ["status.reservedFor: forbidden"]),
     "reserved twice but not shareable": (
-        claim(allocation={}, reservedFor=[POD, POD | {"uid": "v"}]),
+        semantic_claim(allocation={}, reservedFor=[POD, POD | {"uid": "v"}]),
         ["status.reservedFor: forbidden"],
     ),
     "deallocation of nothing": (
-        claim(deallocationRequested=True),
+        semantic_claim(deallocationRequested=True),
         ["status.deallocationRequested: forbidden"],
     ),
     "both kinds of data": (
-        claim(allocation={"resourceHandles": [handle("a", data="x")]}),
+        semantic_claim(allocation={"resourceHandles": [handle("a", data="x")]}),
         [f"{HANDLE}: invalid"],
     ),
     "data too long": (
-        claim(allocation={"resourceHandles": [{"driverName": "a", "data": "x" * 16385}]}),
+        semantic_claim(allocation={"resourceHandles": [{"driverName": "a", "data": "x" * 16385}]}),
         [f"{HANDLE}.data: too_long"],
     ),
     "no model": (
-        claim(allocation={"resourceHandles": [{"semanticData": {"nodeName": "n"}}]}),
+        semantic_claim(allocation={"resourceHandles": [{"semanticData": {"nodeName": "n"}}]}),
         [f"{HANDLE}.semanticData: required"],
     ),
     "instance twice": (
-        claim(allocation={"resourceHandles": [handle("a", "a")]}),
+        semantic_claim(allocation={"resourceHandles": [handle("a", "a")]}),
         [f"{HANDLE}.semanticData.partitionable.instances[1]: duplicate"],
     ),
     "id with an empty name": (
-        claim(allocation={"resourceHandles": [handle("a//b")]}),
+        semantic_claim(allocation={"resourceHandles": [handle("a//b")]}),
         [f"{HANDLE}.semanticData.partitionable.instances[0].id: invalid"],
     ),
 }
@@ -390,10 +390,10 @@ def test_claim_status(given: semantic.ResourceClaim, errors: list[str]) -> None:
 
 
 def test_what_may_not_change() -> None:
-    old = claim(allocation={"resourceHandles": [handle("a")]})
-    other = claim(allocation={"resourceHandles": [handle("b")]})
+    old = semantic_claim(allocation={"resourceHandles": [handle("a")]})
+    other = semantic_claim(allocation={"resourceHandles": [handle("b")]})
     assert validate_semantic_claim_status(old, old) == []
-    assert validate_semantic_claim_status(claim(), old) == []
+    assert validate_semantic_claim_status(semantic_claim(), old) == []
     assert shown(validate_semantic_claim_status(other, old)) == ["status.allocation: invalid"]
     renamed = decode(
         semantic.ResourceClaim, {"metadata": {"name": "c"}, "spec": {"resourceClassName": "other"}}

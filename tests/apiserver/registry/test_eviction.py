@@ -10,13 +10,13 @@ from allotment.apiserver.registry.eviction import MAX_DISRUPTED, evict, note_bud
 from allotment.apiserver.registry.kinds.disruption_budget import MAX_SELECTED, RESOURCES
 from allotment.apiserver.registry.strategies import StrategyRules
 from allotment.apiserver.store.record import Key, Obj, Record
-from tests.apiserver.registry.kinds.pods import NOW, budget, call, pod
+from tests.apiserver.registry.kinds.pods import NOW, budget, call, running_pod
 
 BODY: Obj = {"metadata": {"name": "p"}, "deleteOptions": {"gracePeriodSeconds": 5}}
 
 
 def test_a_pod_without_a_budget_goes_and_says_why() -> None:
-    result = evict(pod(), BODY, call(budget(app="other", disruptionsAllowed=0)))
+    result = evict(running_pod(), BODY, call(budget(app="other", disruptionsAllowed=0)))
     assert result.delete
     assert result.delete_options == {"gracePeriodSeconds": 5}
     assert result.changed is not None
@@ -25,7 +25,9 @@ def test_a_pod_without_a_budget_goes_and_says_why() -> None:
 
 
 def test_an_eviction_uses_up_the_budget() -> None:
-    result = evict(pod(), BODY, call(budget(disruptionsAllowed=1, desiredHealthy=1, currentHealthy=2)))
+    result = evict(
+        running_pod(), BODY, call(budget(disruptionsAllowed=1, desiredHealthy=1, currentHealthy=2))
+    )
     ((key, stored),) = result.others
     assert key == Key("poddisruptionbudgets.policy", "n", "b")
     assert stored["status"]["disruptionsAllowed"] == 0
@@ -35,20 +37,20 @@ def test_an_eviction_uses_up_the_budget() -> None:
 
 @pytest.mark.parametrize("phase", ["Pending", "Succeeded", "Failed"])
 def test_a_pod_that_serves_nobody_needs_no_budget(phase: str) -> None:
-    assert evict(pod(phase=phase), BODY, call(budget(disruptionsAllowed=0))).others == ()
+    assert evict(running_pod(phase=phase), BODY, call(budget(disruptionsAllowed=0))).others == ()
 
 
 def test_a_pod_that_is_not_ready_goes_if_enough_others_are() -> None:
     enough = budget(disruptionsAllowed=0, desiredHealthy=1, currentHealthy=1)
-    assert evict(pod(ready=False), BODY, call(enough)).others == ()
+    assert evict(running_pod(ready=False), BODY, call(enough)).others == ()
     lenient = budget(disruptionsAllowed=0, desiredHealthy=3, currentHealthy=1)
     lenient["spec"]["unhealthyPodEvictionPolicy"] = "AlwaysAllow"
-    assert evict(pod(ready=False), BODY, call(lenient)).others == ()
+    assert evict(running_pod(ready=False), BODY, call(lenient)).others == ()
 
 
 def test_a_budget_that_allows_none_refuses_for_now() -> None:
     with pytest.raises(TooManyRequests) as refusal:
-        evict(pod(), BODY, call(budget(disruptionsAllowed=0, desiredHealthy=2, currentHealthy=2)))
+        evict(running_pod(), BODY, call(budget(disruptionsAllowed=0, desiredHealthy=2, currentHealthy=2)))
     assert refusal.value.message == "Cannot evict pod as it would violate the pod's disruption budget."
     assert refusal.value.details["causes"] == [
         {
@@ -60,18 +62,18 @@ def test_a_budget_that_allows_none_refuses_for_now() -> None:
 
 def test_a_budget_that_nobody_has_looked_at_asks_for_patience() -> None:
     with pytest.raises(TooManyRequests) as refusal:
-        evict(pod(), BODY, call(budget(generation=2, disruptionsAllowed=5)))
+        evict(running_pod(), BODY, call(budget(generation=2, disruptionsAllowed=5)))
     assert refusal.value.retry_after == 10
 
 
 def test_the_reason_is_the_budgets_own_where_it_has_one() -> None:
     failed = budget(disruptionsAllowed=0, conditions=[_denied("SyncFailed", "no scale")])
     with pytest.raises(TooManyRequests) as refusal:
-        evict(pod(), BODY, call(failed))
+        evict(running_pod(), BODY, call(failed))
     assert "because it failed sync: no scale" in refusal.value.details["causes"][0]["message"]
     denied = budget(disruptionsAllowed=0, currentHealthy=1, conditions=[_denied("Full", "wait")])
     with pytest.raises(TooManyRequests) as refusal:
-        evict(pod(), BODY, call(denied))
+        evict(running_pod(), BODY, call(denied))
     assert refusal.value.details["causes"][0]["message"].endswith("(Full): wait")
 
 
@@ -81,14 +83,14 @@ def _denied(reason: str, message: str) -> Obj:
 
 def test_broken_budgets_and_bodies_are_refused() -> None:
     with pytest.raises(InternalError, match="more than one PodDisruptionBudget"):
-        evict(pod(), BODY, call(budget("a"), budget("b")))
+        evict(running_pod(), BODY, call(budget("a"), budget("b")))
     with pytest.raises(Forbidden, match="pdb disruptions allowed is negative"):
-        evict(pod(), BODY, call(budget(disruptionsAllowed=-1)))
+        evict(running_pod(), BODY, call(budget(disruptionsAllowed=-1)))
     many = dict.fromkeys(map(str, range(MAX_DISRUPTED + 1)), NOW)
     with pytest.raises(Forbidden, match="DisruptedPods map too big"):
-        evict(pod(), BODY, call(budget(disruptionsAllowed=1, disruptedPods=many)))
+        evict(running_pod(), BODY, call(budget(disruptionsAllowed=1, disruptedPods=many)))
     with pytest.raises(BadRequest, match="name in URL"):
-        evict(pod(), {"metadata": {"name": "q"}}, call())
+        evict(running_pod(), {"metadata": {"name": "q"}}, call())
 
 
 def test_what_budgets_select_is_worked_out_when_they_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,7 +111,7 @@ def test_what_budgets_select_is_worked_out_when_they_are_written(monkeypatch: py
         return load_(record)
 
     monkeypatch.setattr(Record, "load", load)
-    result = evict(pod(), BODY, asked)
+    result = evict(running_pod(), BODY, asked)
     assert [key.name for key, _ in result.others] == ["b"]
     assert loaded == ["b"]  # which the eviction is taken from
 
@@ -118,7 +120,7 @@ def test_what_budgets_select_is_worked_out_when_they_are_written(monkeypatch: py
 def test_a_budget_without_requirements(selector: Obj | None) -> None:
     made = budget(disruptionsAllowed=1)
     made["spec"]["selector"] = selector
-    assert len(evict(pod(), BODY, call(made)).others) == (0 if selector is None else 1)
+    assert len(evict(running_pod(), BODY, call(made)).others) == (0 if selector is None else 1)
 
 
 def test_a_budget_selects_by_so_much_and_no_more() -> None:

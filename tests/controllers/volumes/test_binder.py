@@ -41,7 +41,7 @@ def volume(name: str, size: str = "10Gi", storage: str = FAST, **spec: Any) -> O
     return {"metadata": {"name": name}, "spec": whole}
 
 
-def claim(name: str, size: str = "5Gi", storage: str = FAST, **spec: Any) -> Obj:
+def volume_claim(name: str, size: str = "5Gi", storage: str = FAST, **spec: Any) -> Obj:
     whole = {
         "accessModes": ["ReadWriteOnce"],
         "resources": {"requests": {"storage": size}},
@@ -117,13 +117,15 @@ Play = Callable[[Scene], Awaitable[None]]
 
 
 async def _smallest(scene: Scene) -> None:
-    await scene.put(volume("small", "1Gi"), volume("large", "90Gi"), volume("right", "6Gi"), claim("c"))
+    await scene.put(
+        volume("small", "1Gi"), volume("large", "90Gi"), volume("right", "6Gi"), volume_claim("c")
+    )
     await scene.until(lambda: scene.has("c", "right"))
     assert scene.phase("small") == scene.phase("large") == "Available"
 
 
 async def _later(scene: Scene) -> None:
-    await scene.put(claim("c"))
+    await scene.put(volume_claim("c"))
     await scene.cluster.quiet()
     assert not is_bound(scene.claim("c"))  # type: ignore[arg-type]  # it is there
     await scene.put(volume("v"))
@@ -131,7 +133,7 @@ async def _later(scene: Scene) -> None:
 
 
 async def _one_each(scene: Scene) -> None:
-    await scene.put(*(claim(f"c{number}") for number in range(3)), volume("v0"), volume("v1"))
+    await scene.put(*(volume_claim(f"c{number}") for number in range(3)), volume("v0"), volume("v1"))
     await scene.until(lambda: sum(scene.phase(f"v{number}") == "Bound" for number in range(2)) == 2)
     await scene.cluster.quiet()
     bound = [each.spec.volume_name for each in scene.claims.all() if is_bound(each)]
@@ -139,7 +141,7 @@ async def _one_each(scene: Scene) -> None:
 
 
 async def _named(scene: Scene) -> None:
-    await scene.put(claim("c", volumeName="v"), claim("d", volumeName="v"), volume("v"))
+    await scene.put(volume_claim("c", volumeName="v"), volume_claim("d", volumeName="v"), volume("v"))
     await scene.until(lambda: scene.has("c", "v") or scene.has("d", "v"))
     await scene.cluster.quiet()
     assert not (scene.has("c", "v") and scene.has("d", "v"))
@@ -147,12 +149,12 @@ async def _named(scene: Scene) -> None:
 
 async def _meant(scene: Scene) -> None:
     ref = {"namespace": "default", "name": "c"}
-    await scene.put(volume("meant", claimRef=ref), volume("smaller", "5Gi"), claim("c"))
+    await scene.put(volume("meant", claimRef=ref), volume("smaller", "5Gi"), volume_claim("c"))
     await scene.until(lambda: scene.has("c", "meant"))
 
 
 async def _waits(scene: Scene) -> None:
-    await scene.put(volume("v", storage=LATE), claim("c", storage=LATE))
+    await scene.put(volume("v", storage=LATE), volume_claim("c", storage=LATE))
     await scene.cluster.quiet()
     assert scene.phase("v") == "Available"
     claim_ = scene.claim("c")
@@ -163,17 +165,17 @@ async def _waits(scene: Scene) -> None:
 
 
 async def _kept(scene: Scene) -> None:
-    await scene.put(volume("v"), claim("c"))
+    await scene.put(volume("v"), volume_claim("c"))
     await scene.until(lambda: scene.has("c", "v"))
     await scene.drop_claim("c")
     await scene.until(lambda: scene.phase("v") == "Released")
-    await scene.put(claim("c"))  # another one by the name: what the first left is not for it
+    await scene.put(volume_claim("c"))  # another one by the name: what the first left is not for it
     await scene.cluster.quiet()
     assert not is_bound(scene.claim("c"))  # type: ignore[arg-type]  # it is there
 
 
 async def _lost(scene: Scene) -> None:
-    await scene.put(volume("v"), claim("c"))
+    await scene.put(volume("v"), volume_claim("c"))
     await scene.until(lambda: scene.has("c", "v"))
     await scene._plain["pv"].delete("v")
     await scene.until(lambda: (found := scene.claim("c")) is not None and found.status.phase == "Lost")
@@ -188,7 +190,7 @@ async def _made(scene: Scene) -> None:
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "labels": labels}}
     await scene.cluster.create(node)
     await scene.cluster.eventually(lambda: scene.cluster.seen.of(Node).get("n"))
-    await scene.put(claim("c", storage=MADE))
+    await scene.put(volume_claim("c", storage=MADE))
     await scene.cluster.quiet()
     assert not scene.volumes.all()
     await scene.patch_claim("c", {"metadata": {"annotations": {SELECTED_NODE: "n"}}})
@@ -206,7 +208,7 @@ async def _made(scene: Scene) -> None:
 
 async def _real_node(scene: Scene) -> None:
     await scene.cluster.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "real"}})
-    await scene.put(claim("c", storage=MADE))
+    await scene.put(volume_claim("c", storage=MADE))
     await scene.patch_claim("c", {"metadata": {"annotations": {SELECTED_NODE: "real"}}})
     await scene.until(lambda: "ProvisioningFailed: node real is not simulated" in scene.cluster.events("c"))
     await scene.until(
@@ -215,7 +217,7 @@ async def _real_node(scene: Scene) -> None:
 
 
 async def _others(scene: Scene) -> None:
-    await scene.put(claim("c", storage="other"))
+    await scene.put(volume_claim("c", storage="other"))
     await scene.until(
         lambda: (
             (found := scene.claim("c")) is not None
@@ -227,9 +229,9 @@ async def _others(scene: Scene) -> None:
 
 async def _default(scene: Scene) -> None:
     marked = {"metadata": {"annotations": {"storageclass.kubernetes.io/is-default-class": "true"}}}
-    unnamed = claim("c")
+    unnamed = volume_claim("c")
     del unnamed["spec"]["storageClassName"]
-    await scene.put(volume("v"), unnamed, claim("none", storage=""))
+    await scene.put(volume("v"), unnamed, volume_claim("none", storage=""))
     await scene.cluster.quiet()
     await scene._plain["sc"].patch(FAST, marked)
     await scene.until(lambda: scene.has("c", "v"))
@@ -239,7 +241,7 @@ async def _default(scene: Scene) -> None:
 
 
 async def _ephemeral(scene: Scene) -> None:
-    spec = claim("x")["spec"]
+    spec = volume_claim("x")["spec"]
     ephemeral = {
         "name": "scratch",
         "ephemeral": {"volumeClaimTemplate": {"metadata": {"labels": {"a": "b"}}, "spec": spec}},

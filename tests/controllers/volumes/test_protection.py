@@ -9,7 +9,7 @@ from allotment.api.core import Pod
 from allotment.api.storage import PersistentVolume, PersistentVolumeClaim
 from allotment.controllers.volumes.protection import CLAIM_IN_USE, VOLUME_IN_USE, VolumeProtection
 from tests.controllers.cluster import Cluster, in_cluster
-from tests.controllers.volumes.test_binder import claim, volume
+from tests.controllers.volumes.test_binder import volume, volume_claim
 from tests.controllers.workloads.workload_objects import HERE, web_pod
 
 Obj = dict[str, Any]
@@ -31,7 +31,7 @@ def test_what_is_in_use_stays_and_what_is_not_goes(tmp_path: Path) -> None:
         claims = cluster.admin.plain("v1", "persistentvolumeclaims")
         volumes = cluster.admin.plain("v1", "persistentvolumes", namespaced=False)
         for name in ("used", "idle", "held"):
-            made = claim(name)
+            made = volume_claim(name)
             made["metadata"]["finalizers"] = [CLAIM_IN_USE, *([OTHER] if name == "held" else [])]
             await claims.create({"apiVersion": "v1", "kind": "PersistentVolumeClaim", **made}, HERE)
         uid = (await claims.get("used", HERE))["metadata"]["uid"]

@@ -16,7 +16,7 @@ from allotment.controllers.workloads.job_tally import TRACKING, JobTally, has_fa
 from tests.controllers.workloads.workload_objects import Clock
 
 
-def pod(name: str, phase: str, *, held: bool = True, since: str | None = None, **more: Any) -> Pod:
+def counted_pod(name: str, phase: str, *, held: bool = True, since: str | None = None, **more: Any) -> Pod:
     meta = ObjectMeta(name=name, uid=name, finalizers=(TRACKING,) if held else (), **more)
     conditions = (PodCondition(type="Ready", status="False", last_transition_time=since),)
     return Pod(metadata=meta, status=PodStatus(phase=phase, conditions=conditions))
@@ -41,7 +41,7 @@ STEPS = st.lists(
 def test_each_pod_is_counted_once_whatever_happens_in_which_order(steps: list[tuple[str, int]]) -> None:
     """Releases may be done for some pods only, counts may be repeated, pods vanish as soon as nothing holds them."""
     job: Obj = {"spec": {}}
-    pods = {number: pod(str(number), "Running") for number in range(5)}
+    pods = {number: counted_pod(str(number), "Running") for number in range(5)}
     ended = {"Succeeded": 0, "Failed": 0}
     for step, number in steps:
         each = pods.get(number)
@@ -51,10 +51,10 @@ def test_each_pod_is_counted_once_whatever_happens_in_which_order(steps: list[tu
             continue
         elif step in ("end", "fail") and not finished(each):
             phase = "Succeeded" if step == "end" else "Failed"
-            pods[number] = pod(str(number), phase)
+            pods[number] = counted_pod(str(number), phase)
             ended[phase] += 1
         elif step == "release" and each in releasable(job, [each]):
-            pods[number] = pod(str(number), each.status.phase or "", held=False)
+            pods[number] = counted_pod(str(number), each.status.phase or "", held=False)
         elif step == "delete" and not each.metadata.finalizers:
             del pods[number]
         found = count(job, list(pods.values()))
@@ -62,12 +62,12 @@ def test_each_pod_is_counted_once_whatever_happens_in_which_order(steps: list[tu
 
 
 def test_many_that_run_do_not_hide_those_that_ended() -> None:
-    running = [pod(f"r{number}", "Running") for number in range(600)]
-    assert count({"spec": {}}, [*running, pod("end", "Succeeded")]).succeeded == 1
+    running = [counted_pod(f"r{number}", "Running") for number in range(600)]
+    assert count({"spec": {}}, [*running, counted_pod("end", "Succeeded")]).succeeded == 1
 
 
 def test_only_so_many_uids_wait_at_a_time() -> None:
-    over = [pod(str(number), "Succeeded") for number in range(600)]
+    over = [counted_pod(str(number), "Succeeded") for number in range(600)]
     assert len(count({"spec": {}}, over).uncounted_succeeded) == 500
 
 
@@ -98,5 +98,5 @@ def test_a_pod_that_is_deleted_before_it_ended(policy: str, node: str | None, ex
 )
 def test_the_pause_after_failures(ends: list[tuple[str, float]], expected: float) -> None:
     clock = Clock()
-    pods = [pod(str(number), phase, since=clock.stamp(at)) for number, (phase, at) in enumerate(ends)]
+    pods = [counted_pod(str(number), phase, since=clock.stamp(at)) for number, (phase, at) in enumerate(ends)]
     assert max(0.0, pause(pods, clock())) == pytest.approx(expected)

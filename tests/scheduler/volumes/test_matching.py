@@ -17,7 +17,7 @@ from allotment.scheduler.volumes.likeness import labels_read, likeness
 from allotment.scheduler.volumes.needs import BIND_CONFLICT, Needs, VolumeChoice, needs_of
 from allotment.scheduler.volumes.pod_volumes import volumes_of
 from allotment.scheduler.volumes.storage import KnownVolume, Storage
-from tests.scheduler.builders import HOSTNAME, ZONE, node, term, where
+from tests.builders.typed import HOSTNAME, ZONE, node, term, where
 from tests.scheduler.storage import DRIVER, LOCAL, MADE, claim, kind, pod, taken, volume
 from tests.scheduler.volumes.naive_matching import choices
 

@@ -1,1 +1,1 @@
-"""Who is asking, and may they."""
+"""Authentication and authorization."""

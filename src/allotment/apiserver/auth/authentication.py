@@ -1,10 +1,10 @@
-"""Who is asking: by a client certificate that TLS has verified, else by a bearer token, else nobody.
+"""Who sent a request: identified by a client certificate that TLS has verified, else by a bearer token, else nobody.
 
-What proves nothing does no harm where something else proves enough, as upstream: a request with a good certificate and a
-bad token is the certificate's. A bad token alone is refused with 401, never taken for nobody.
+As upstream, an invalid credential does no harm beside a valid one: a request with a good certificate and a bad token
+belongs to the certificate's user. A bad token alone is refused with 401, never treated as anonymous.
 
-Certificates and tokens are worked out once and remembered, bounded, by their bytes or digest. A remembered one is still
-held against the clock at every use, and a service account's token against the store.
+Certificates and tokens are parsed once and cached, within bounds, by their bytes or digest. A cached one is still checked
+against the clock at every use, and a service account's token against the store.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from allotment.apiserver.auth.service_account import AccountToken, ServiceAccoun
 from allotment.apiserver.auth.token_file import digest_of
 
 Headers = Iterable[tuple[bytes, bytes]]
-"""As ASGI has them: names in lower case."""
+"""Headers in ASGI's form: names in lower case."""
 
 _REMEMBERED = 4096
 _CREDENTIAL = "authentication.kubernetes.io/credential-id"
 
 
 class Authentication:
-    """Answers who sent a request. ``clock`` gives seconds since the epoch."""
+    """Identifies the sender of a request. ``clock`` gives seconds since the epoch."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Authentication:
         self._verified: dict[bytes, AccountToken] = {}
 
     def identify(self, headers: Headers, peer_certificate_der: bytes | None) -> Identity:
-        """The sender, or ANONYMOUS if nothing says who it is. Raises Unauthorized for a token that is no good."""
+        """The sender, or ANONYMOUS if there are no credentials. Raises Unauthorized for an invalid token."""
         if peer_certificate_der:
             identity = self.of_certificate(peer_certificate_der)
             if identity is not None:
@@ -58,7 +58,7 @@ class Authentication:
             raise Unauthorized("Unauthorized") from None
 
     def of_certificate(self, der: bytes) -> Identity | None:
-        """The user in a certificate that TLS has verified; None if it names none, or its time is not now."""
+        """The user in a certificate that TLS has verified; None if it names none, or is not valid now."""
         known = self._certificates.get(der)
         if known is None:
             if len(self._certificates) >= _REMEMBERED:
@@ -68,7 +68,7 @@ class Authentication:
         return identity if begin <= self._clock() <= end else None
 
     def of_token(self, token: str, audiences: Sequence[str] = ()) -> tuple[Identity, tuple[str, ...]]:
-        """Who a token is, and for which of ``audiences`` (by default the server's). Raises TokenRefused."""
+        """The user of a token, and those of ``audiences`` (by default the server's) that it is for. Raises TokenRefused."""
         audiences = audiences or self.accounts.audiences
         digest = digest_of(token)
         static = self._static.get(digest)
@@ -86,7 +86,7 @@ class Authentication:
 
 
 def bearer_token(headers: Headers) -> str | None:
-    """What stands after ``Authorization: Bearer``; None where another scheme or nothing does."""
+    """The token after ``Authorization: Bearer``; None for another scheme or no header."""
     for name, value in headers:
         if name == b"authorization":
             scheme, _, rest = value.decode("latin-1").strip().partition(" ")

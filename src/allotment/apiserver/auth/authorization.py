@@ -1,6 +1,6 @@
-"""May they: everything for ``system:masters``, then what the node authorizer grants, then roles. Nothing else.
+"""Whether a user may do something: ``system:masters`` may do everything; then the node authorizer decides, then roles.
 
-The words of a refusal are Kubernetes'; they name what the caller asked for and nothing that they could not know.
+The words of a refusal are Kubernetes'; they name what the caller requested and nothing that the caller could not know.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Authorization:
         return AccessDecision(False, "\n".join(f"{name}: {reason}" for name, reason in told if reason))
 
     def require(self, attributes: Attributes) -> None:
-        """Raises Forbidden, in Kubernetes' words, if it is not allowed."""
+        """Raises Forbidden, in Kubernetes' words, if the request is not allowed."""
         decision = self.decide(attributes)
         if not decision.allowed:
             raise refusal(attributes, decision.reason)
@@ -51,7 +51,7 @@ def refusal(attributes: Attributes, reason: str = "") -> Forbidden:
 
 
 def forbidden_message(attributes: Attributes) -> str:
-    """What the user cannot do: ``User "x" cannot list resource "pods" in API group "" in the namespace "y"``."""
+    """The refusal as text: ``User "x" cannot list resource "pods" in API group "" in the namespace "y"``."""
     user = attributes.identity.name
     if not attributes.resource:
         return _safe(f'User "{user}" cannot {attributes.verb} path "{attributes.path}"')
@@ -63,5 +63,5 @@ def forbidden_message(attributes: Attributes) -> str:
 
 
 def _safe(text: str) -> str:
-    """Never markup: a browser may show it."""
+    """Removes markup, because a browser may show the text."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -1,10 +1,10 @@
-"""Brings the store to the default roles and bindings of ``roles.py`` at every start.
+"""Restores the default roles and bindings of ``roles.py`` in the store at every start.
 
-What is missing is made. What is there gets back the rules, subjects, labels and aggregation that were taken from it, and
-keeps what was added; unless it says ``rbac.authorization.kubernetes.io/autoupdate: "false"``: then it is left alone. A
-binding whose role is another one is made anew, as a binding's role cannot change. All of it is as upstream does.
+It creates missing objects. Existing ones get back the rules, subjects, labels and aggregation that somebody removed, and
+keep what was added, unless they have ``rbac.authorization.kubernetes.io/autoupdate: "false"``: those are left alone. A
+binding to a different role is created anew, as a binding's role cannot change. Upstream does the same.
 
-An aggregated role is stored with the rules that it has by the table, for people to read; decisions never look at them.
+An aggregated role is stored with its rules according to the table, for people to read; decisions never use them.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ _AGGREGATE = "rbac.authorization.k8s.io/aggregate-to-"
 
 
 class Stores(Heads, Protocol):
-    """What of the store is needed; ``put`` returns what can be awaited until the write is durable."""
+    """The parts of the store that bootstrapping needs; awaiting the result of ``put`` waits until the write is durable."""
 
     def put(self, key: Key, obj: Obj) -> Any: ...
 
 
 def bring_defaults(store: Stores, now: str, client_ca: bytes = b"") -> list[Any]:
-    """Writes what differs from the table, ``now`` as RFC 3339. Await what it returns to know it durable.
+    """Writes what differs from the table; ``now`` is RFC 3339. Await the results to know that they are durable.
 
-    With ``client_ca`` (PEM), servers that delegate authentication to this one find it where Kubernetes publishes it.
+    ``client_ca`` (PEM) is published where servers that delegate authentication to this one expect it.
     """
     pending = _publish(store, now, client_ca) if client_ca else []
     for key, wanted in defaults():
@@ -48,7 +48,7 @@ def bring_defaults(store: Stores, now: str, client_ca: bytes = b"") -> list[Any]
 
 
 def _publish(store: Stores, now: str, client_ca: bytes) -> list[Any]:
-    """kube-scheduler and kube-controller-manager ask for this ConfigMap to know whose client certificates to trust."""
+    """kube-scheduler and kube-controller-manager read this ConfigMap to learn which client certificates to trust."""
     key = Key("configmaps", "kube-system", "extension-apiserver-authentication")
     data = {"client-ca-file": client_ca.decode()}
     record = store.head(key)
@@ -64,7 +64,7 @@ def _publish(store: Stores, now: str, client_ca: bytes) -> list[Any]:
 
 
 def defaults() -> Iterator[tuple[Key, Obj]]:
-    """The table as objects, without uid and times."""
+    """The objects of the table, without uid and times."""
     for role in ROLES:
         resource = ROLES_RESOURCE if role.namespace else CLUSTER_ROLES
         yield Key(resource, role.namespace, role.name), _role(role)
@@ -100,7 +100,7 @@ def _role(role: DefaultRole) -> Obj:
 
 
 def rules_of(role: DefaultRole) -> list[Rule]:
-    """The rules of a role of the table; of one that aggregates, those of the roles it gathers."""
+    """The rules of a role of the table; for an aggregated role, those of the roles that it collects."""
     if not role.aggregates:
         return [rule(line) for line in role.rules]
     parts = (part for part in ROLES if role.aggregates in part.labels)
@@ -138,7 +138,7 @@ def _new(wanted: Obj, now: str) -> Obj:
 
 
 def _reconciled(stored: Obj, wanted: Obj, now: str) -> Obj | None:
-    """The stored object with what it lacks, or None if it lacks nothing or wants to be left alone."""
+    """The stored object with its missing parts, or None if nothing is missing or it opted out."""
     metadata = stored["metadata"]
     annotations = metadata.get("annotations") or {}
     if annotations.get(_AUTOUPDATE) == "false" or metadata.get("deletionTimestamp"):
@@ -157,7 +157,7 @@ def _reconciled(stored: Obj, wanted: Obj, now: str) -> Obj | None:
 
 def _restore_role(changed: Obj, wanted: Obj) -> None:
     there = changed.get("rules") or ()
-    lacking = [one for one in wanted["rules"] if one not in there]  # the others need not be taken apart
+    lacking = [one for one in wanted["rules"] if one not in there]  # only these need decoding
     missing = uncovered(map(Rule.from_json, there), map(Rule.from_json, lacking)) if lacking else ()
     if missing:
         changed["rules"] = [*there, *(one.to_json() for one in missing)]

@@ -1,11 +1,11 @@
 """The server's own certificate authority, and the certificates it signs.
 
-At first start a folder is filled with ``ca.crt``/``ca.key``, ``server.crt``/``server.key`` and ``service-account.key``.
-Later starts read them; the server's certificate is renewed when it nears its end or must answer to another name. The
-authority itself is never renewed by itself, as every kubeconfig carries it: one that has expired is said so, plainly.
+The first start fills a folder with ``ca.crt``/``ca.key``, ``server.crt``/``server.key`` and ``service-account.key``.
+Later starts read them and renew the server's certificate when it is about to expire or needs another name. The authority
+is never renewed automatically, as every kubeconfig contains it: if it has expired, the server says so.
 
 Keys are EC P-256: made in under a millisecond, verified by every TLS client. Client certificates carry the user in CN
-and the groups in O, as Kubernetes reads them. Nothing is revoked; certificates end by themselves.
+and the groups in O, as Kubernetes reads them. There is no revocation; certificates expire.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from allotment.apiserver.auth.keyfile import PUBLIC, private_folder, restrict, write_whole
 
 SERVICE_ACCOUNT_KEY = "service-account.key"
-"""In the folder from the first start of a server on."""
+"""The file that a server creates in the folder at its first start."""
 
 AUTHORITY_LIFETIME = datetime.timedelta(days=3650)
 LIFETIME = datetime.timedelta(days=365)
 RENEW_BEFORE = datetime.timedelta(days=30)
 _CLOCK_SKEW = datetime.timedelta(
     minutes=5
-)  # a client whose clock is a little behind accepts a new certificate
+)  # so that a client whose clock is a little behind accepts a new certificate
 
 SERVER_NAMES = (
     "localhost",
@@ -44,7 +44,7 @@ SERVER_NAMES = (
     "kubernetes.default.svc",
     "kubernetes.default.svc.cluster.local",
 )
-"""What every server certificate answers to, besides the host's own name and addresses."""
+"""Names in every server certificate, besides the host's own name and addresses."""
 
 
 class CertificateError(Exception):
@@ -86,7 +86,7 @@ class Authority:
         return _key_pem(self._key)
 
     def issue_server(self, names: Iterable[str], now: datetime.datetime) -> Credential:
-        """A certificate for the server, good for these host names and addresses."""
+        """A certificate for the server, valid for these host names and addresses."""
         alternatives = x509.SubjectAlternativeName([_general_name(name) for name in sorted(set(names))])
         subject = [x509.NameAttribute(NameOID.COMMON_NAME, "allotment-apiserver")]
         return self._issue(subject, ExtendedKeyUsageOID.SERVER_AUTH, alternatives, now, LIFETIME)
@@ -98,7 +98,7 @@ class Authority:
         now: datetime.datetime,
         lifetime: datetime.timedelta = LIFETIME,
     ) -> Credential:
-        """A certificate that proves to be ``user`` with ``groups``. ValueError if X.509 cannot hold a name."""
+        """A client certificate for ``user`` with ``groups``. ValueError if X.509 cannot hold a name."""
         subject = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
         subject.append(x509.NameAttribute(NameOID.COMMON_NAME, user))
         return self._issue(subject, ExtendedKeyUsageOID.CLIENT_AUTH, None, now, lifetime)
@@ -112,7 +112,8 @@ class Authority:
         lifetime: datetime.timedelta,
     ) -> Credential:
         key = ec.generate_private_key(ec.SECP256R1())
-        lifetime = min(lifetime, self._x509.not_valid_after_utc - now)  # none outlives the one who signed it
+        # no certificate outlives its authority
+        lifetime = min(lifetime, self._x509.not_valid_after_utc - now)
         builder = (
             _builder(x509.Name(subject), self._x509.subject, key.public_key(), now, lifetime)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
@@ -128,7 +129,7 @@ class Authority:
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
-    """The folder's content: what the server starts with."""
+    """The content of the folder, with which the server starts."""
 
     folder: Path
     authority: Authority
@@ -136,7 +137,7 @@ class Certificates:
 
     @classmethod
     def open(cls, folder: Path, names: Iterable[str], now: datetime.datetime) -> Certificates:
-        """Reads the folder, making what is missing. ``names`` are host names and addresses besides SERVER_NAMES."""
+        """Reads the folder and creates missing files. ``names`` are host names and addresses besides SERVER_NAMES."""
         try:
             private_folder(folder)
             authority = open_authority(folder, now)
@@ -149,7 +150,7 @@ class Certificates:
         return cls(folder, authority, key)
 
     def server_context(self) -> ssl.SSLContext:
-        """TLS for the server: a client may present a certificate, and if it does, our authority must have signed it."""
+        """TLS settings of the server: a client may present a certificate, which our authority must have signed."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.load_cert_chain(self.folder / "server.crt", self.folder / "server.key")
@@ -160,7 +161,7 @@ class Certificates:
 
 
 def open_authority(folder: Path, now: datetime.datetime) -> Authority:
-    """The folder's authority, made if there is none. Raises :class:`CertificateError`."""
+    """The folder's authority, created if there is none. Raises :class:`CertificateError`."""
     certificate_file, key_file = folder / "ca.crt", folder / "ca.key"
     if not key_file.exists():
         if certificate_file.exists():
@@ -169,7 +170,7 @@ def open_authority(folder: Path, now: datetime.datetime) -> Authority:
             )
         authority = Authority.new(now)
         write_whole(certificate_file, authority.certificate, PUBLIC)
-        write_whole(key_file, authority.key)  # last: with it the authority exists
+        write_whole(key_file, authority.key)  # written last: from then on the authority exists
         return authority
     restrict(key_file)
     if not certificate_file.exists():
@@ -201,7 +202,7 @@ def _server(folder: Path, authority: Authority, names: set[str], now: datetime.d
 def _still_good(
     certificate_file: Path, key_file: Path, authority: Authority, names: set[str], now: datetime.datetime
 ) -> bool:
-    """A pair that a crash left half replaced, or that cannot be read, is simply made again."""
+    """Whether the stored pair can be used. A pair that is unreadable or half replaced after a crash is created again."""
     try:
         certificate, key = _read_certificate(certificate_file), _read_key(key_file)
         certificate.verify_directly_issued_by(authority._x509)

@@ -1,4 +1,4 @@
-"""What auth needs of the store: the head, to look up what a token is bound to, and to be told of every change."""
+"""What auth needs from the store: the head, to look up the objects behind a token, and a call for every change."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Protocol
 from allotment.apiserver.store.record import Key, Record
 
 Follower = Callable[[Record | None, Record | None], None]
-"""Called with the record before and after a change; None stands for "not there"."""
+"""Called with the record before and after a change; None means that there is none."""
 
 
 class Follows(Protocol):
     def follow(self, resource: str, follower: Follower) -> None:
-        """Calls for every record there is, then at every change of the head, in order."""
+        """Calls the follower for every existing record, then for every change of the head, in order."""
 
 
 class Heads(Protocol):

@@ -1,4 +1,4 @@
-"""Who is asking, and what they ask for: the two halves of every question to an authorizer."""
+"""The sender of a request, and the request: the two parts of every question to an authorizer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A user as Kubernetes knows them: a name and groups, whatever proved it."""
+    """A user in Kubernetes' sense: a name and groups, however they were authenticated."""
 
     name: str
     groups: tuple[str, ...] = ()
@@ -24,8 +24,11 @@ ADMINISTRATOR = Identity("system:admin", ("system:masters", "system:authenticate
 
 
 class Attributes(msgspec.Struct, frozen=True):
-    """One request as authorization sees it. ``verb`` is Kubernetes' (get, list, watch, create, update, patch, delete,
-    deletecollection, or a special one as ``bind``); for paths that are no resource, ``path`` is set and ``resource`` empty."""
+    """One request as authorization sees it.
+
+    ``verb`` is Kubernetes' (get, list, watch, create, update, patch, delete, deletecollection, or a special one such as
+    ``bind``). For paths that are not resources, ``path`` is set and ``resource`` is empty.
+    """
 
     identity: Identity
     verb: str
@@ -34,21 +37,25 @@ class Attributes(msgspec.Struct, frozen=True):
     resource: str = ""
     subresource: str = ""
     namespace: str = ""
-    # of list and watch: what the field selector asks of metadata.name, if it asks for one name
+    # for list and watch: the name that the field selector requires, if it requires one
     name: str = ""
     path: str = ""
-    fields: tuple[tuple[str, str], ...] = ()  # of list and watch: the selector's field=value requirements
+    fields: tuple[tuple[str, str], ...] = ()  # for list and watch: the selector's field=value requirements
 
 
 @dataclass(frozen=True, slots=True)
 class AccessDecision:
-    """``reason`` says which rule allowed it, or what is missing. It must not name objects the caller may not see."""
+    """The result of an authorization.
+
+    ``reason`` says which rule allowed the request, or what is missing. It must not name objects that the caller may not
+    see.
+    """
 
     allowed: bool
     reason: str = ""
 
 
 class Authorizer(Protocol):
-    """Decides at once, from state in memory."""
+    """Decides about requests without waiting, from state in memory."""
 
     def decide(self, attributes: Attributes) -> AccessDecision: ...

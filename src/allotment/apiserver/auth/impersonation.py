@@ -1,13 +1,13 @@
-"""Acting as somebody else: the ``Impersonate-…`` headers, and the right to what they ask for.
+"""Impersonation: the ``Impersonate-…`` headers, and the rights that they require.
 
-There are several ways to be allowed, tried in this order; the first that allows decides, and if none does, the first
-refusal is the answer:
+There are several modes, tried in this order. The first mode that allows the request decides; if none does, the answer is
+the first refusal:
 
-* constrained, by what is wanted: a node, a service account, or anybody else (``user-info``). It needs two rights: to do
-  *this request* so, verb ``impersonate-on:MODE:VERB`` on what is requested; and to be that user, verb
-  ``impersonate:MODE`` on users, groups, uids and userextras in authentication.k8s.io;
-* the old way: verb ``impersonate`` on users, groups and serviceaccounts in the core group, uids and userextras in
-  authentication.k8s.io, whatever the request then is.
+* constrained, with a mode for a node, a service account, or anybody else (``user-info``). It needs two rights: to make
+*this request* while impersonating, verb ``impersonate-on:MODE:VERB`` on the requested resource; and to be that user,
+verb verb ``impersonate:MODE`` on users, groups, uids and userextras in authentication.k8s.io;
+* the old mode: verb ``impersonate`` on users, groups and serviceaccounts in the core group, and on uids and userextras in
+authentication.k8s.io, for any request.
 
 Constrained impersonation never gives ``system:masters``. A mode for nodes and service accounts takes the name only: the
 groups follow from it.
@@ -32,12 +32,12 @@ from allotment.apiserver.auth.service_account import account_groups, account_of
 
 _PREFIX, _EXTRA = b"impersonate-", b"impersonate-extra-"
 _AUTHENTICATION = "authentication.k8s.io"
-_MANY = 64  # values asked for at once; each is a decision
+_MANY = 64  # the most values in one request; each needs a decision
 
 
 @dataclass(slots=True)
 class ImpersonationHeaders:
-    """What the headers ask for, as they are."""
+    """The unverified content of the headers."""
 
     name: str = ""
     uid: str = ""
@@ -50,7 +50,7 @@ class ImpersonationHeaders:
 
 
 def wanted(headers: Headers) -> ImpersonationHeaders | None:
-    """Who the headers ask to be; None, as mostly, if they do not."""
+    """The identity that the headers request; None if they request none, which is the usual case."""
     found = [(name, value) for name, value in headers if name.startswith(_PREFIX)]
     if not found:
         return None
@@ -76,9 +76,9 @@ def wanted(headers: Headers) -> ImpersonationHeaders | None:
 
 
 def impersonated(headers: Headers, attributes: Attributes, authorizer: Authorizer) -> Identity:
-    """Who the request is to be taken for: ``attributes.identity``, or whom its headers ask for if that may be.
+    """The effective identity: ``attributes.identity``, or the one that the headers request, if it is allowed.
 
-    ``attributes`` is the request as the one who sent it makes it. Raises BadRequest and Forbidden.
+    ``attributes`` describe the request with its sender's own identity. Raises BadRequest and Forbidden.
     """
     asked = wanted(headers)
     if asked is None:
@@ -124,7 +124,7 @@ def _identity(asked: ImpersonationHeaders, *, constrained: bool) -> Identity:
 
 @dataclass(frozen=True, slots=True)
 class _Mode:
-    name: str  # empty for the old way
+    name: str  # empty for the old mode
     applies: Callable[[ImpersonationHeaders, Identity], bool]
 
     @property
@@ -132,7 +132,7 @@ class _Mode:
         return bool(self.name)
 
     def questions(self, asked: ImpersonationHeaders, attributes: Attributes) -> Iterator[Attributes]:
-        """Everything that the sender must be allowed. Raises Forbidden for what nobody is."""
+        """All rights that the sender needs. Raises Forbidden for an identity that nobody can have."""
         requester = attributes.identity
         verb, group = "impersonate", ""
         if self.constrained:
@@ -166,7 +166,7 @@ class _Mode:
 
 
 def _is_own_node(asked: ImpersonationHeaders, requester: Identity) -> bool:
-    """A service account on a node, by its pod-bound token, asks to be that node."""
+    """Whether a service account with a pod-bound token requests to be the node of that pod."""
     node = _node_of(asked.name)
     runs_on = requester.extra.get("authentication.kubernetes.io/node-name")
     return bool(node) and asked.name_only and account_of(requester.name) is not None and runs_on == (node,)
@@ -188,7 +188,7 @@ def _node_of(user: str) -> str:
 
 
 def _told(asked: ImpersonationHeaders) -> str:
-    """As Go shows the request, which is what clients of Kubernetes have always been told."""
+    """The request in Go's notation, which Kubernetes clients expect."""
     groups = _strings(asked.groups) if asked.groups else "[]string(nil)"
     extra = ", ".join(f'"{key}":{_strings(values)}' for key, values in asked.extra.items())
     told = f"map[string][]string{{{extra}}}" if extra else "map[string][]string(nil)"

@@ -1,7 +1,7 @@
-"""Signed JSON web tokens, as much of them as service accounts need: compact form, ES256 and RS256.
+"""Signed JSON web tokens, limited to what service accounts need: compact form, ES256 and RS256.
 
-The algorithm is that of the key one holds, never the one that a token asks for; so a token with ``alg: none``, or one
-that wants a public key to be taken for a shared secret, is a token with a bad signature.
+The algorithm is that of our key, never the one that a token names. So a token with ``alg: none``, or one that wants a
+public key to be used as a shared secret, simply has a bad signature.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LONGEST_TOKEN = 16 * 1024  # characters; ours have about 1,000
 
 
 class TokenRefused(Exception):
-    """A token that proves nothing; the message says why, and may be shown to whoever sent it."""
+    """The token is not valid. The message says why, and may be shown to the sender."""
 
 
 class SigningKey:
@@ -55,7 +55,7 @@ class SigningKey:
         return f"{text}.{_encoded(signature)}"
 
     def verify(self, token: str) -> dict[str, Any]:
-        """The claims of a token that this key signed; times and audiences are the caller's to judge."""
+        """The claims of a token that this key signed. The caller must check times and audiences."""
         header, claims, signature = _parts(token)
         if not isinstance(header, dict) or header.get("alg") != self.algorithm:
             raise TokenRefused("invalid bearer token: it is not signed as this server signs")
@@ -77,7 +77,7 @@ class SigningKey:
 
 
 def looks_signed(token: str) -> bool:
-    """Whether it has the form of a JSON web token at all."""
+    """Whether the text has the form of a JSON web token."""
     return token.count(".") == 2
 
 

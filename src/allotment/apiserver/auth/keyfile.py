@@ -1,7 +1,7 @@
-"""Files with secrets in them: written whole or not at all, readable by their owner only.
+"""Files that contain secrets: written completely or not at all, and readable only by their owner.
 
-A file is written under a temporary name in the same folder, flushed to disk, and renamed, so a crash leaves the old
-file or the new one. Its mode is set when it is created, never afterwards: at no moment can others read it.
+A file is written under a temporary name in the same folder, flushed to disk, and renamed, so a crash leaves either the
+old file or the new one. Its mode is set at creation, never afterwards, so others cannot read it at any moment.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ PUBLIC = 0o644
 
 
 def write_whole(path: Path, data: bytes, mode: int = PRIVATE) -> None:
-    """Replaces the file. The folder must exist; OSError is the caller's to explain."""
+    """Replaces the file. The folder must exist. Raises OSError, which the caller must explain."""
     descriptor, temporary = tempfile.mkstemp(
         dir=path.parent, prefix=f".{path.name}."
     )  # mkstemp makes it 0600
@@ -42,12 +42,12 @@ def _flush_folder(folder: Path) -> None:
 
 
 def private_folder(path: Path) -> None:
-    """Makes the folder if it is not there, closed to others; one that exists keeps its mode."""
+    """Creates the folder, closed to others, unless it exists; an existing one keeps its mode."""
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 def restrict(path: Path) -> None:
-    """Takes away what others may do with a secret file that was copied here with too wide a mode."""
+    """Removes the access of others to a secret file that was copied here with too wide a mode."""
     mode = path.stat().st_mode & 0o777
     if mode & ~PRIVATE:
         path.chmod(mode & PRIVATE)

@@ -1,4 +1,4 @@
-"""The file with which kubectl, and every other client, finds the server and proves who it is."""
+"""The file with which kubectl and every other client find the server and authenticate."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import yaml
 def kubeconfig(
     server_url: str, ca: bytes, cert: bytes, key: bytes, user: str, name: str = "allotment"
 ) -> str:
-    """A kubeconfig with one cluster, one user and one context, everything inside: it can be copied anywhere.
+    """A self-contained kubeconfig with one cluster, one user and one context, which can be copied anywhere.
 
     ``ca``, ``cert`` and ``key`` are PEM. The text holds a private key: write it with mode 0600.
     """

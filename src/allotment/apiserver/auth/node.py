@@ -1,17 +1,17 @@
-"""What a node may do: a kubelet, or a driver on it, that proves to be ``system:node:NAME`` in group ``system:nodes``.
+"""What a node may do. A node is a kubelet, or a driver on it, with the identity ``system:node:NAME`` in ``system:nodes``.
 
-The rules that all nodes have (``NODE_RULES``) are narrowed down to what concerns the one that asks:
+The authorizer restricts the rules that all nodes have (``NODE_RULES``) to what concerns the requesting node:
 
 * it reads secrets, config maps, claims and service accounts only if a pod bound to it names them;
 * it lists and watches pods and slices only with a selector for its own name, and Nodes only itself;
 * it changes slices only if they are its own; Leases only its own, in ``kube-node-lease``;
 * it evicts only pods bound to it: admission would come after the eviction has used up a disruption budget.
 
-What depends on the body of a write (the status of which pod, a slice for which node) is admission's part:
+Admission checks what depends on the body of a write (the status of which pod, a slice for which node):
 ``registry/admissions/node_restriction.py``.
 
-Which pod is on which node is followed from the store. A pod is only decoded as far as its node's name; what it refers
-to is worked out when its node asks and kept with it.
+The authorizer follows the store to know which pod is on which node. It decodes only the node name of a pod; what the pod
+refers to is computed when its node asks, and then kept.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ _RULES = tuple(rule(line) for line in NODE_RULES)
 
 @lru_cache(4096)
 def _ever(verb: str, group: str, resource: str, subresource: str) -> bool:
-    """Whether nodes may do this at all. Their rules have no names and no paths."""
+    """Whether nodes may ever do this. Their rules have no names and no paths."""
     return any(one.holds_for_resource(verb, group, resource, subresource) for one in _RULES)
 
 
 def node_name(identity: Identity) -> str | None:
-    """The node that someone is, perhaps one with an empty name; None for anybody who is no node."""
+    """The name of the node that a user is, possibly empty; None for users that are not nodes."""
     if NODES not in identity.groups or not identity.name.startswith(PREFIX):
         return None
     return identity.name.removeprefix(PREFIX)
@@ -53,7 +53,7 @@ class _Spec(msgspec.Struct, gc=False, rename="camel"):
 
 
 class _Bound(msgspec.Struct, gc=False):
-    """As much of a pod or slice as tells its node."""
+    """The part of a pod or slice that names its node."""
 
     spec: _Spec | None = None
 
@@ -64,11 +64,11 @@ _BOUND = msgspec.json.Decoder(_Bound)
 @dataclass(slots=True)
 class _Pod:
     record: Record
-    references: frozenset[tuple[str, str]] | None = None  # resource, name; in the pod's namespace
+    references: frozenset[tuple[str, str]] | None = None  # resource and name, in the pod's namespace
 
 
 class NodeAuthorizer:
-    """Grants a node what is its own, and has no opinion on anybody else."""
+    """Grants a node access to its own objects, and has no opinion on other users."""
 
     def __init__(self, store: Follows) -> None:
         self._pods: dict[str, dict[Key, _Pod]] = {}  # by node
@@ -89,7 +89,7 @@ class NodeAuthorizer:
         narrowed = _NARROWED.get((attributes.group, attributes.resource))
         return _YES if narrowed is None else narrowed(self, node, attributes)
 
-    # --- what is narrowed down; the rules have been asked already
+    # --- restrictions; the general rules have already allowed the request
 
     def _in_namespace(self, node: str, asked: Attributes) -> AccessDecision:
         if asked.subresource and asked.subresource != "token":
@@ -116,11 +116,11 @@ class NodeAuthorizer:
                 return AccessDecision(False, "can only list/watch pods with spec.nodeName field selector")
             if Key("pods", asked.namespace, asked.name) not in self._pods.get(node, {}):
                 return AccessDecision(False, f"no relationship found between node '{node}' and this object")
-        return _YES  # of other writes, admission sees whose pod it is
+        return _YES  # for other writes, admission checks whose pod it is
 
     def _node(self, node: str, asked: Attributes) -> AccessDecision:
         if asked.verb not in ("get", "list", "watch") or asked.name == node:
-            return _YES  # of writes, admission sees which Node it is
+            return _YES  # for writes, admission checks which Node it is
         if not asked.name:
             return AccessDecision(False, f"node '{node}' cannot read all nodes, only its own Node object")
         return AccessDecision(False, f"node '{node}' cannot read '{asked.name}', only its own Node object")
@@ -136,7 +136,7 @@ class NodeAuthorizer:
 
     def _slice(self, node: str, asked: Attributes) -> AccessDecision:
         if asked.verb == "create":
-            return _YES  # admission sees for which node
+            return _YES  # admission checks for which node
         if asked.verb in ("list", "watch", "deletecollection"):
             if ("spec.nodeName", node) in asked.fields:
                 return _YES

@@ -1,4 +1,4 @@
-"""Which other objects of its namespace a pod needs, and its node must therefore be able to read."""
+"""The other objects of its namespace that a pod needs, which its node must therefore be able to read."""
 
 from __future__ import annotations
 
@@ -53,6 +53,6 @@ def _claims(pod: Obj) -> Iterator[tuple[str, str]]:
 
 
 def _named(source: Obj, **kinds: str) -> Iterator[tuple[str, str]]:
-    """Where ``source`` has one of the fields, the resource that the field stands for and the name in it."""
+    """For each of the fields that ``source`` has, the resource that the field refers to and the name in it."""
     for field, resource in kinds.items():
         yield resource, (source.get(field) or {}).get("name", "")

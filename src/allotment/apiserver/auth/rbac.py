@@ -1,6 +1,6 @@
 """Role-based access: roles and bindings followed from the store, compiled so that a decision is a few look-ups.
 
-Three steps, each remembered until the next change of any role or binding:
+There are three steps; the results of each are cached until the next change of any role or binding:
 
 1. who and where: the roles that bindings give this user and these groups in this namespace, with the binding each
    comes from (cluster-wide bindings first, then the namespace's, each by name, so that reasons do not vary);
@@ -8,11 +8,11 @@ Three steps, each remembered until the next change of any role or binding:
    that binding" and "these names, by those bindings";
 3. the name: one look-up.
 
-What is remembered is bounded: it is thrown away whole when it grows over a limit, and step 2 is never keyed by what a
-caller can make up without end (names, paths).
+The caches are bounded: each is dropped as a whole when it exceeds a limit, and the keys of step 2 contain nothing that a
+caller can invent without end (names, paths).
 
-A cluster role with an aggregation rule has the rules of the cluster roles its selectors find, whatever it stores
-itself; those may aggregate in turn. A binding of a role that does not exist grants nothing, and a refusal says so.
+A cluster role with an aggregation rule has the rules of the cluster roles that its selectors match, whatever it stores
+itself; those may aggregate in turn. A binding to a role that does not exist grants nothing, and a refusal says so.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ GROUP = "rbac.authorization.k8s.io"
 ROLES, CLUSTER_ROLES = f"roles.{GROUP}", f"clusterroles.{GROUP}"
 ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS = f"rolebindings.{GROUP}", f"clusterrolebindings.{GROUP}"
 
-_REMEMBERED = 4096  # subjects with a namespace; and per subject, questions
+_REMEMBERED = 4096  # limits on cached subjects with a namespace, and on questions for each
 _NO = AccessDecision(False)
 
 
 class Granted(NamedTuple):
-    """A rule that someone has, and the words for where it comes from."""
+    """A rule that a user has, and a description of its origin."""
 
     rule: Rule
     source: str
@@ -50,7 +50,7 @@ class _Subject(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Binding:
-    """What one binding gives one subject."""
+    """The role that one binding gives to one subject."""
 
     role: Key
     source: str
@@ -65,15 +65,15 @@ class _ClusterRole:
 
 @dataclass(slots=True)
 class _Answer:
-    """Who grants a verb on a resource: to any name, and to single names that an earlier binding grants."""
+    """The bindings that grant a verb on a resource: for any name, and for single names that an earlier binding grants."""
 
-    any: AccessDecision  # a refusal if nobody does
+    any: AccessDecision  # a refusal if no binding grants it
     names: dict[str, AccessDecision] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class _Grants:
-    """All that one subject may do in one namespace, and the answers worked out so far."""
+    """Everything that one subject may do in one namespace, and the answers computed so far."""
 
     roles: tuple[tuple[RoleRules, str], ...]  # with the words for where each comes from
     refusal: AccessDecision
@@ -174,7 +174,7 @@ class Rbac:
         return known
 
     def _parts(self, name: str) -> set[str]:
-        """The roles without aggregation that make up one with it, found through any that aggregate in between."""
+        """The roles without aggregation that make up an aggregated role, through any levels in between."""
         seen, parts, open_roles = {name}, set[str](), [name]
         while open_roles:
             selectors = self._cluster_roles[open_roles.pop()].selectors
@@ -261,7 +261,7 @@ def _rules(role: Obj) -> RoleRules:
 
 
 def _bound(record: Record) -> Iterator[tuple[_Subject, _Binding]]:
-    """The subjects of a binding. A subject of a kind that RBAC does not know is skipped, as is an unknown role kind."""
+    """The subjects of a binding. Subjects and roles of kinds that RBAC does not know are skipped."""
     binding = record.load()
     reference = binding.get("roleRef") or {}
     namespace, name = record.key.namespace, record.key.name

@@ -1,12 +1,12 @@
-"""The roles and bindings that every server has from the start, as a table.
+"""A table of the roles and bindings that every server has from the start.
 
 ``api.rights`` explains the lines. The names and rights of ``system:`` roles and of admin, edit and view are Kubernetes'.
 Ours follow: what this server adds to view and edit (pod groups, workloads, semantic claim parameters), and a role for each
 component of Allotment. What the components may do is stated beside their code; ``component_rights`` has it from there.
 
-What differs, and why: service accounts of kube-controller-manager's controllers are not listed one by one. It runs with
-one credential against this server unless told otherwise, so ``system:kube-controller-manager`` holds what the
-controllers for the kinds that we serve use.
+One thing differs: the service accounts of kube-controller-manager's controllers are not listed one by one. Against this
+server it runs with a single credential by default, so ``system:kube-controller-manager`` has the rights of all controllers
+for the kinds that we serve.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _DELEGATED = (
 
 @dataclass(frozen=True, slots=True)
 class DefaultRole:
-    """A cluster role, or with a namespace a role in it. ``aggregates`` names the label that gathers its rules."""
+    """A cluster role or, with a namespace, a role in it. ``aggregates`` names the label of roles that it collects."""
 
     name: str
     rules: tuple[str, ...] = ()
     aggregates: str = ""
-    labels: tuple[str, ...] = ()  # aggregated into the roles of these names
+    labels: tuple[str, ...] = ()  # the names of roles that collect this one
     namespace: str = ""
 
 
@@ -49,7 +49,7 @@ class DefaultBinding:
     role: str
     subjects: tuple[str, ...]
     namespace: str = ""
-    name: str = ""  # default: the role's
+    name: str = ""  # the role's name when absent
 
 
 NODE_LEASES, NODE_LEASES_IN = "allotment:node-leases", "kube-node-lease"
@@ -187,7 +187,7 @@ _CONTROLLER_MANAGER = (
     "list,watch: *: *",
     # garbage collection and the deletion of namespaces
     f"delete,deletecollection,get,{CHANGE}: *: *",
-    # what is left of the controllers for pods, workloads, nodes and claims
+    # the other controllers for pods, workloads, nodes and claims
     "create: core: pods",
     "create: core: pods/binding,pods/eviction",
     f"{CHANGE}: core: pods/finalizers,pods/status,namespaces/finalize,namespaces/status,nodes/status,"
@@ -222,7 +222,7 @@ NODE_RULES = (
     f"get: {_RESOURCE}: resourceclaims",
     f"{ALL}: {_RESOURCE}: noderesourceslices,resourceslices",
 )
-"""What a node may ever do. The node authorizer narrows most of it down to what concerns that node; see ``node.py``."""
+"""Everything that a node may ever do. The node authorizer restricts most of it to the node's own objects; see ``node``."""
 
 _PROGRAMS = (
     DefaultRole("system:kube-scheduler", _SCHEDULER),
@@ -263,7 +263,7 @@ _COMPONENTS = (
         "allotment:pool-reader",
         (
             f"{READ}: {_RESOURCE},{_OWN}: resourcepools,resourcepools/status",
-            # by which one sees that somebody counts
+            # shows whether the counter is running
             "get: coordination.k8s.io: leases: allotment-pools",
         ),
     ),

@@ -1,4 +1,4 @@
-"""One rule of a role: which verbs on which resources or paths; and when a rule contains another.
+"""One rule of a role: the verbs that it allows on resources or paths; and whether a rule covers another.
 
 ``*`` stands for every verb, group, resource (subresources too) or path; ``*/scale`` for that subresource of everything;
 a path may end in ``*``. A rule with names holds only for requests that name one of them.
@@ -16,7 +16,7 @@ from allotment.apiserver.auth.identity import Attributes
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A PolicyRule as data. ``from_json`` takes what the API stores, and ignores what is not a list of strings."""
+    """A PolicyRule as data. ``from_json`` takes the stored form, and ignores values that are not lists of strings."""
 
     verbs: tuple[str, ...]
     groups: tuple[str, ...] = ()
@@ -35,7 +35,7 @@ class Rule:
         )
 
     def to_json(self) -> dict[str, list[str]]:
-        """As the API has it; lists that are empty are left out, but for verbs."""
+        """The rule in the API's form; empty lists are left out, except verbs."""
         rule = {
             "apiGroups": list(self.groups),
             "resources": list(self.resources),
@@ -45,7 +45,7 @@ class Rule:
         return {"verbs": list(self.verbs), **{key: value for key, value in rule.items() if value}}
 
     def holds_for_resource(self, verb: str, group: str, resource: str, subresource: str) -> bool:
-        """Whether it grants this, names aside."""
+        """Whether the rule grants this, not considering names."""
         return (
             (verb in self.verbs or "*" in self.verbs)
             and (group in self.groups or "*" in self.groups)
@@ -72,7 +72,7 @@ class Rule:
         )
 
     def atoms(self) -> Iterator[Rule]:
-        """The same as rules of one verb, group, resource and name each."""
+        """The rule split into rules of one verb, group, resource and name each."""
         for group in self.groups:
             for resource in self.resources:
                 for verb in self.verbs:
@@ -83,7 +83,7 @@ class Rule:
                 yield Rule((verb,), paths=(path,))
 
     def __str__(self) -> str:
-        """As a refusal to escalate names it."""
+        """The rule as a refusal to escalate names it."""
         parts = (
             ("APIGroups", self.groups),
             ("Resources", self.resources),
@@ -102,7 +102,7 @@ _EVERYTHING: Final = Rule(("*",), ("*",), ("*",))
 
 
 class _Holder:
-    """What a rule grants, ready to be compared with many atoms."""
+    """What a rule grants, prepared for comparison with many atoms."""
 
     def __init__(self, rule: Rule) -> None:
         self._verbs, self._groups, self._resources, self._names = map(
@@ -112,7 +112,7 @@ class _Holder:
         self._beginnings = tuple(path.rstrip("*") for path in rule.paths if path.endswith("*"))
 
     def contains(self, atom: Rule) -> bool:
-        """Whether the rule grants what ``atom``, one of ``atoms()``, does."""
+        """Whether the rule grants everything that ``atom``, one of ``atoms()``, grants."""
         if not _grants(self._verbs, atom.verbs[0]):
             return False
         if atom.paths:
@@ -133,8 +133,8 @@ class _Holder:
 def uncovered(owned: Iterable[Rule], wanted: Iterable[Rule], limit: int = MOST_COMPARED) -> list[Rule]:
     """The atoms of ``wanted`` that no rule of ``owned`` contains.
 
-    Rules multiply out, and each atom is compared with all that is owned: past ``limit`` comparisons the rest is not looked at
-    and a rule granting everything stands for it, so that a role made to be slow is refused, not evaluated.
+    Rules multiply out, and each atom is compared with all owned rules. After ``limit`` comparisons, a rule that grants
+    everything stands for the rest, so that a role designed to be slow is refused and not evaluated.
     """
     holders: list[_Holder] = []
     missing: list[Rule] = []
@@ -165,7 +165,7 @@ def compact(atoms: Iterable[Rule]) -> list[Rule]:
 
 
 def quoted_list(values: Sequence[str]) -> str:
-    """As Go prints a list of strings: ``["a" "b"]``."""
+    """A list of strings as Go prints it: ``["a" "b"]``."""
     return "[" + " ".join(json.dumps(value, ensure_ascii=False) for value in values) + "]"
 
 

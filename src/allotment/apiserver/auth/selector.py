@@ -7,7 +7,7 @@ from typing import Any
 
 
 def selects(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    """Whether all of the selector's requirements hold; one without requirements selects everything."""
+    """Whether all of the selector's requirements hold. A selector without requirements selects everything."""
     wanted = selector.get("matchLabels") or {}
     if any(labels.get(key) != value for key, value in wanted.items()):
         return False
@@ -25,4 +25,4 @@ def _holds(expression: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
             return value is not None
         case "DoesNotExist":
             return value is None
-    return False  # an operator that validation let through is no reason to grant anything
+    return False  # an unknown operator that passed validation must not grant anything

@@ -1,8 +1,8 @@
-"""Tokens of service accounts: issued for one, and good as long as it, and what the token is bound to, exist.
+"""Tokens of service accounts, which are valid as long as the account and the object that the token is bound to exist.
 
-A token names the account's uid and, if bound, the pod's, secret's or node's. Whether they are still the same is looked up
-at every use; as a record in the store is replaced at each write, "the same record as last time" answers it in most
-cases, and only a changed one is decoded again.
+A token names the uid of the account and, if it is bound, of a pod, secret or node. Every use checks that these objects
+are still the same. The store replaces a record at each write, so usually "the same record as last time" is enough; only a
+changed record is decoded again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from allotment.apiserver.store.record import Key, Obj, Record
 ISSUER = "https://kubernetes.default.svc.cluster.local"
 SHORTEST, LONGEST, USUAL = 600, 1 << 32, 3600
 PREFIX = "system:serviceaccount:"
-_LEEWAY = 60  # seconds by which clocks may differ for "not before"
+_LEEWAY = 60  # seconds by which clocks may differ when "not before" is checked
 _EXTRA = "authentication.kubernetes.io/"
 _BOUND = {"Pod": "pods", "Secret": "secrets", "Node": "nodes"}
 
@@ -36,7 +36,7 @@ def account_groups(namespace: str) -> tuple[str, ...]:
 
 
 def account_of(user: str) -> tuple[str, str] | None:
-    """Namespace and name, if a user name is that of a service account."""
+    """Namespace and name of a service account, if the user name is that of one."""
     namespace, colon, name = user.removeprefix(PREFIX).partition(":")
     if not user.startswith(PREFIX) or not colon or not namespace or not name or ":" in name:
         return None
@@ -57,16 +57,16 @@ _OBJECT = msgspec.json.Decoder(_Object)
 
 @dataclass(slots=True)
 class _Dependence:
-    """An object without which a token is void, and the record in which it was last seen alive."""
+    """An object that a token depends on, and the record in which it was last seen."""
 
     key: Key
     uid: str
-    told: str  # what the refusal calls it
+    told: str  # its name in a refusal
     seen: Record | None = None
 
 
 class AccountToken:
-    """A token whose signature is good. ``check`` must pass at each use."""
+    """A token with a valid signature. ``check`` must pass at each use."""
 
     def __init__(self, claims: Mapping[str, Any], issuer: str) -> None:
         ours = _mapping(claims.get("kubernetes.io"))
@@ -88,7 +88,7 @@ class AccountToken:
         )
 
     def check(self, store: Heads, now: float) -> None:
-        """Raises TokenRefused if it has ended, has not begun, or what it depends on is no more."""
+        """Raises TokenRefused if the token has expired, is not valid yet, or an object that it depends on is gone."""
         if now > self.expiry + _LEEWAY:
             raise TokenRefused("service account token has expired")
         if now < self._from - _LEEWAY:
@@ -114,7 +114,7 @@ def _look(dependence: _Dependence, record: Record | None, now: float) -> None:
 
 
 class ServiceAccountTokens:
-    """Issues tokens and judges those that come back."""
+    """Issues and verifies tokens."""
 
     def __init__(
         self, key: SigningKey, store: Heads, issuer: str = ISSUER, audiences: Sequence[str] = ()
@@ -125,11 +125,11 @@ class ServiceAccountTokens:
         self._store = store
 
     def verify(self, token: str) -> AccountToken:
-        """A token that we signed; TokenRefused otherwise. It may be kept; see ``AccountToken.check``."""
+        """The token, if we signed it. Raises TokenRefused. The result may be cached; see ``AccountToken.check``."""
         return AccountToken(self.key.verify(token), self.issuer)
 
     def check(self, token: AccountToken, audiences: Sequence[str], now: float) -> tuple[str, ...]:
-        """Judges a verified token now; returns those of ``audiences`` that it is for."""
+        """Checks a verified token now; returns those of ``audiences`` that it is for."""
         token.check(self._store, now)
         meant = tuple(audience for audience in audiences if audience in token.audiences)
         if not meant:
@@ -165,7 +165,7 @@ class ServiceAccountTokens:
         return {**request, "metadata": metadata, "spec": spec, "status": status}
 
     def _bind(self, reference: Obj, namespace: str, account: str) -> Obj:
-        """The claims that tie a token to an object; it must exist, and run as the account if it is a pod."""
+        """The claims that bind a token to an object. The object must exist; a pod must also run as the account."""
         kind, name = _text(reference.get("kind")), _text(reference.get("name"))
         resource = _BOUND.get(kind)
         if resource is None or reference.get("apiVersion") != "v1":
@@ -196,7 +196,7 @@ class ServiceAccountTokens:
 
 
 def _own_metadata(sent: Mapping[str, Any], namespace: str, name: str, uid: str) -> Obj:
-    """A request may name its account, and then must name it right."""
+    """Checks the metadata: a request may name its account, but then the name must be right."""
     path, errors = FieldPath("metadata"), []
     if sent.get("name") not in (None, "", name):
         errors.append(
@@ -234,7 +234,7 @@ def _valid(spec: Obj, audiences: Any, seconds: Any) -> None:
 
 
 def _bound_to(ours: Mapping[str, Any], namespace: str) -> list[_Dependence]:
-    """A pod-bound token names the node too, for information; it does not depend on that."""
+    """The objects that a token depends on. A pod-bound token names the node too, but does not depend on it."""
     for kind, resource in (("pod", "pods"), ("secret", "secrets"), ("node", "nodes")):
         if kind in ours:
             reference = _mapping(ours[kind])
@@ -262,7 +262,7 @@ def _audiences(claim: Any) -> tuple[str, ...]:
 
 
 def _moment(claim: Any) -> float:
-    """Every token of ours says when it begins and ends."""
+    """A time in a token. Every token of ours has a beginning and an end."""
     if isinstance(claim, bool) or not isinstance(claim, int | float):
         raise TokenRefused("token does not say when it begins or ends")
     return claim

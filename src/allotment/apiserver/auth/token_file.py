@@ -1,6 +1,6 @@
-"""A file of tokens that never end, in kube-apiserver's form: ``token,user,uid`` and optionally ``"group1,group2"``.
+"""A file of tokens that never expire, in kube-apiserver's form: ``token,user,uid`` and optionally ``"group1,group2"``.
 
-Tokens are kept and looked up by their digest, so that how long a look-up takes tells nothing about them.
+Tokens are stored and looked up by their digest, so that the time of a look-up reveals nothing about them.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from allotment.apiserver.auth.identity import Identity
 
 
 class TokenFileError(Exception):
-    """The file cannot be used; the message says which line and why."""
+    """The file cannot be used; the message names the line and the reason."""
 
 
 def read_token_file(path: Path) -> dict[bytes, Identity]:
-    """Who each token is, by the token's SHA-256 digest."""
+    """The user of each token, by the token's SHA-256 digest."""
     identities: dict[bytes, Identity] = {}
     try:
         with path.open(newline="", encoding="utf-8") as file:

@@ -1,13 +1,14 @@
-"""The application: every request from its first byte to the end of its reply.
+"""The application handles every request from its head to the end of its reply.
 
-Who asks is found out first, then whether they may, then what they want: a resource (``resources.py``), a discovery
-document, OpenAPI, health, metrics. None of that takes long. Then the body is read, within bounds of what all bodies may hold; and
-only when it is whole the request waits for its turn and a seat (``seats.py``). A refusal waits for its turn, too: nobody
-is refused so fast that it hurts others. Watches are counted apart, as they stay. All failures become Status objects
-here, once, and so does a deadline that has passed.
+It authenticates the sender, authorizes the request, and finds what it addresses: a resource (``resources.py``), a
+discovery document, OpenAPI, health, metrics. None of that takes long. Then it reads the body, within a bound on all bodies
+together. Only a complete request waits for its turn and a seat (``seats.py``). Refusals wait for their turn, too, so that
+a flood of them does not slow others down. Watches are counted separately, as they stay open. All failures, including
+passed deadlines, become Status objects here, in one place.
 
-Two ways lead here, and meet in :meth:`App.answer` with a :class:`Request`: connections (``connection.py``), and callers in this
-process, who call the application itself, say who they are and are not queued. A network peer has no way to do that.
+Requests come from connections (``connection.py``) and from callers in this process; both end in :meth:`App.answer` with a
+:class:`Request`. In-process callers call the application itself, state their identity and are not queued. A network peer
+cannot do that.
 """
 
 from __future__ import annotations
@@ -59,9 +60,10 @@ from allotment.apiserver.store.errors import CommitFailed, DiskFull, ObjectTooLa
 log = logging.getLogger("allotment.apiserver")
 
 MAX_WATCHES = 20_000
-MAX_BODIES, MAX_BODIES_EACH = 192 * 1024 * 1024, 48 * 1024 * 1024  # bytes that are here and not answered yet
+# bytes of bodies received but not answered yet
+MAX_BODIES, MAX_BODIES_EACH = 192 * 1024 * 1024, 48 * 1024 * 1024
 DEADLINE_SECONDS = (
-    60.0  # that an answer may take from the request's head on; watches and pages have their own
+    60.0  # seconds for an answer, from the request's head on; watches and pages have their own limits
 )
 SLOW_SECONDS = 1.0
 
@@ -74,15 +76,17 @@ _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 Work = Callable[[], Awaitable[Response | StreamResponse]]
-"""What is left to do for a request that may be answered, once its body is here."""
+"""The rest of the work for an authorized request, once its body has arrived."""
 
 Send = Callable[[Response | StreamResponse], Awaitable[None]]
-"""How an answer gets to whoever asked; returns when all of it has."""
+"""Sends an answer to the client; returns when all of it has been sent."""
 
 
 class App:
-    """Answers requests. ``requests`` and ``watches`` count those under way. ``pages`` are for people; without them there are
-    none. ``names`` are those under which browsers may ask for this server."""
+    """Answers requests. ``requests`` and ``watches`` count those in progress.
+
+    ``pages`` are the pages for people, if any. ``names`` are the host names that browsers may use for this server.
+    """
 
     def __init__(
         self,
@@ -124,9 +128,11 @@ class App:
         body: bytes,
         state: Mapping[str, Any],
     ) -> tuple[int, Mapping[str, str], bytes | AsyncGenerator[bytes, None]]:
-        """A request from this process, by ``state["identity"]``: status, headers, and the body or the batches of a stream.
+        """Answers a request from this process, made as ``state["identity"]``.
 
-        The caller closes a stream that it does not read to its end.
+        Returns status, headers, and the body or the batches of a stream.
+
+        The caller must close a stream that it does not read to its end.
         """
         sent = _as_sent(tuple(headers.items()))
         identity = state.get("identity")
@@ -142,9 +148,9 @@ class App:
     async def answer(
         self, request: Request, send: Send | None = None, *, queued: bool = True
     ) -> Response | StreamResponse:
-        """The answer to a request, sent where that is asked for; failures are answers, too. Raises Disconnected.
+        """Answers a request and, with ``send``, sends the answer. Failures are answers too. Raises ClientGone.
 
-        ``queued`` is false for callers in this process, who would else wait for the seats of those who they work for.
+        ``queued`` is false for callers in this process; otherwise they could wait for the seats of the requests they serve.
         """
         told = _Told(request, perf_counter())
         try:
@@ -167,12 +173,12 @@ class App:
         return answer
 
     def closed_stream(self, user: str) -> None:
-        """A connection was closed because its reader left too much unread."""
+        """Records that a connection was closed because its reader left too much unread."""
         self._metrics.closed_streams += 1
         log.warning("closed a connection whose reader left too much unread", extra={"user": user})
 
     def follow_connections(self, unsent: BufferHoldings[Any], connections: Sized) -> None:
-        """Tells of what a listener's peers hold."""
+        """Adds what a listener's peers hold to the metrics."""
         self._metrics.held = lambda: (
             ("allotment_connections", "Connections that are open.", len(connections)),
             ("allotment_unsent_bytes", "Bytes that peers have not read of their replies.", unsent.total),
@@ -184,7 +190,7 @@ class App:
         )
 
     def end_watches(self) -> None:
-        """Ends every watch where it stands, and those to come; their clients go on from there elsewhere or later."""
+        """Ends all present and future watches; their clients resume elsewhere or later."""
         self._ending = True
         for stream in list(self._streams):
             stream.end()
@@ -192,7 +198,7 @@ class App:
     # --- from the head to the answer ---
 
     async def _in_time(self, request: Request, told: _Told) -> Response | StreamResponse:
-        """In its turn, and within the request's deadline."""
+        """Answers the request in its turn, and within its deadline."""
         told.queued = True
         if request.flag("watch") or self._is_page(request.path):
             return await self._answered(request, told)
@@ -264,7 +270,7 @@ class App:
         return answer
 
     async def _body(self, request: Request, place: QueuePlace, bodies: BufferHoldings[Request]) -> bytes:
-        """Raises TooManyRequests if bodies that are not answered yet would be too many bytes."""
+        """Reads the body. Raises TooManyRequests if unanswered bodies would exceed their bound."""
 
         def counted(size: int) -> None:
             bodies.hold(place.flow, request, size)
@@ -275,27 +281,27 @@ class App:
         return await request.body(counted=counted)
 
     def _check_watches(self, told: _Told) -> None:
-        """One user may have half of all watches. Raises TooManyRequests."""
+        """Limits one user to half of all watches. Raises TooManyRequests."""
         mine = self._watches_of.get(told.user, 0)
         if self.watches >= self.max_watches or (told.place.level and mine >= self.max_watches // 2):
             self._metrics.rejected += 1
             raise too_many()
 
     def _in_pieces(self, answer: Response, request: Request) -> StreamResponse:
-        """A long reply, made as its reader takes it: whenever there is room, and it is their turn."""
+        """The pieces of a long reply, each made when the reader has room for it and it is the user's turn."""
 
         async def lines() -> AsyncGenerator[bytes, None]:
             yield answer.body
             answer.body = b""
             for piece in answer.rest or ():
                 await request.pause()
-                yield cast(bytes, piece)  # or a view of stored bytes: an exchange writes either
+                yield cast(bytes, piece)  # the piece may be a view of stored bytes: an exchange writes either
                 del piece
 
         return StreamResponse(lines(), _nothing, answer.headers, answer.status, answer.content_type)
 
     def _work(self, request: Request, told: _Told) -> Work:
-        """Everything that can be said of a request before its body is here. Raises StatusError."""
+        """Handles everything about a request that does not need its body. Raises StatusError."""
         if request.peer is not None:
             check_page(request.method, request.headers, self._names)
         target = told.target = target_of(request.path)
@@ -319,9 +325,7 @@ class App:
             told.labels = _labels(target, verb)
             return partial(self._resources.review, request, target, verb, served, identity)
         _check_scope(served, target)
-        told.labels = _labels(
-            target, verb
-        )  # not before: whatever a path says would become a series of its own
+        told.labels = _labels(target, verb)  # not earlier: any invented path would become a series of its own
         if target.subresource in ("", "status"):
             check_verb(served, target, verb)
         if verb in ("list", "watch"):
@@ -357,14 +361,14 @@ class App:
             told.user, told.identity = identity.name, identity
             return identity
 
-        with suppress(Unauthorized):  # who is nobody gets the page on which to say who they are
+        with suppress(Unauthorized):  # anonymous users get the page on which to log in
             who()
         return partial(pages.answer, request, who)
 
     async def _watched(
         self, stream: StreamResponse, lines: AsyncGenerator[bytes, None], told: _Told
     ) -> AsyncGenerator[bytes, None]:
-        """The lines of a watch, which counts from the first to the last."""
+        """The lines of a watch, which is counted from the first line to the last."""
         self.watches += 1
         self._watches_of[told.user] = self._watches_of.get(told.user, 0) + 1
         self._streams.add(stream)
@@ -385,10 +389,10 @@ class App:
             self._metrics.done(told.labels, 200, None)
             told.note(200, stays=True)
 
-    # --- who, and may they ---
+    # --- authentication and authorization ---
 
     def _identity(self, request: Request) -> Identity:
-        """Raises Unauthorized."""
+        """Identifies the sender. Raises Unauthorized."""
         if request.identity is not None:
             return request.identity
         return self._authentication.identify(request.headers, request.certificate)
@@ -422,7 +426,7 @@ class App:
 
 
 class _Told:
-    """What is known of a request for metrics and logs, as far as it has come."""
+    """What metrics and logs record about a request so far."""
 
     __slots__ = ("begun", "identity", "labels", "place", "queued", "request", "target", "user", "width")
 
@@ -438,7 +442,7 @@ class _Told:
         self.queued = False
 
     def note(self, status: int, *, stays: bool = False) -> None:
-        """Logs a request that is over. A watch stays as long as its client likes, which is not slow."""
+        """Logs a finished request. Watches last as long as their clients like, so they do not count as slow."""
         seconds = perf_counter() - self.begun
         failed, slow = status >= 500, seconds > SLOW_SECONDS and not stays
         level = logging.WARNING if failed or slow else logging.INFO
@@ -460,7 +464,7 @@ class _Told:
 
 @lru_cache(100)
 def _as_sent(headers: tuple[tuple[str, str], ...]) -> Headers:
-    """Headers as they come over a network. Callers in process send the same few, call for call."""
+    """Headers in their network form. In-process callers send the same few with every call."""
     return tuple([(name.lower().encode(), value.encode()) for name, value in headers])
 
 
@@ -473,7 +477,7 @@ def _as(attributes: Attributes, identity: Identity) -> Attributes:
 
 
 def _probes(request: Request) -> bool:
-    """Whether somebody only asks how the server is, without the words: whoever may have the words may do that."""
+    """Whether the request is a plain health check without details. Who may read the details may do that too."""
     return request.method == "HEAD" and request.path.startswith(_PROBES)
 
 
@@ -489,7 +493,7 @@ def _verb(request: Request, target: Target) -> str:
 
 
 def _check_scope(served: ServedResource, target: Target) -> None:
-    """A namespace in the path of a cluster-scoped kind names nothing; of namespaces it is their own name."""
+    """Refuses a namespace in the path of a cluster-scoped kind; for namespaces it is their own name."""
     resource = served.resource
     itself = resource.id == "namespaces" and target.name == target.namespace
     if target.namespace and not resource.namespaced and not itself:
@@ -521,11 +525,11 @@ def _late() -> Timeout:
 
 
 def _nothing() -> None:
-    """A reply in pieces ends by itself."""
+    """Does nothing: a reply in pieces ends by itself."""
 
 
 def _as_status(exc: Exception, request: Request) -> StatusError:
-    """What a client is told of a failure. What nobody expected is logged whole and told in a word."""
+    """The Status for a failure. An unexpected failure is logged in full, but its Status gives no details."""
     if isinstance(exc, StatusError):
         return exc
     if isinstance(exc, Overloaded):

@@ -1,15 +1,15 @@
-"""Requests that a browser sends on behalf of a page, and which of them the page had no right to cause.
+"""Refuses browser requests that a foreign page caused without having the right to.
 
-A browser that holds a client certificate presents it with every request, also with those that a page of somebody else
-causes. Such a page cannot read the answer, but a write would have happened. Two rules stop it:
+A browser with a client certificate presents it with every request, even with requests caused by a foreign page. Such a
+page cannot read the answer, but a write would take effect. Two rules prevent this:
 
-* A write must come from a page of this server, or from no page at all. Browsers say so with ``Sec-Fetch-Site``, older ones
-  with ``Origin``. A page of the same site (another port, another subdomain) counts as foreign.
-* Whatever a browser asks for, it must name this server as the certificate does, or by an address. A page whose own name
-  suddenly leads to our address (DNS rebinding) would otherwise count as ours, and could read as well as write.
+* A write must come from a page of this server, or from no page at all. Browsers state the origin in ``Sec-Fetch-Site``,
+older ones in ``Origin``. A page of the same site (another port, another subdomain) counts as foreign.
+* Every browser request must name this server by a name in its certificate, or by an address. Otherwise a page whose own
+name suddenly resolves to our address (DNS rebinding) would count as ours, and could read as well as write.
 
-Programs send neither header, so nothing changes for them, whatever they say in ``Host``, and if they do not say what type
-their body is of (``request.py``).
+Programs send neither header, so nothing changes for them, whatever their ``Host`` header says and even if they give no
+type for their body (``request.py``).
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from allotment.apiserver.auth.authentication import Headers
 
 _READING = ("GET", "HEAD", "OPTIONS")
 _OWN_PAGE = ("same-origin", "none")
-_SHOWN = 100  # characters of a header that are quoted
+_SHOWN = 100  # the most characters of a header that are quoted
 
 
 def caused_by_page(headers: Headers) -> bool:
-    """Whether a browser sent this. All of them say ``Origin`` at least with what a script sends elsewhere."""
+    """Whether a browser sent this. All browsers send ``Origin`` at least with cross-origin requests of scripts."""
     return any(name in (b"sec-fetch-site", b"origin") for name, _ in headers)
 
 
 def check_page(method: str, headers: Headers, names: Collection[str]) -> None:
-    """Raises Forbidden for what a foreign page caused. ``names`` are those of the server's certificate."""
+    """Raises Forbidden for a request that a foreign page caused. ``names`` are those of the server's certificate."""
     origin = site = None
     for name, value in headers:
         if name == b"sec-fetch-site":
@@ -54,7 +54,7 @@ def check_page(method: str, headers: Headers, names: Collection[str]) -> None:
 
 
 def _place_of(origin: bytes | None) -> str | None:
-    """The host and port of an origin; None for one that hides itself (``null``) or is none."""
+    """The host and port of an origin; None for an opaque (``null``) or invalid one."""
     try:
         return urlsplit((origin or b"").decode("latin-1").lower()).netloc or None
     except ValueError:
@@ -70,7 +70,7 @@ def _is_ours(host: str, names: Collection[str]) -> bool:
 
 
 def _is_address(name: str) -> bool:
-    """A page whose origin is an address was loaded from that address: nobody can lead it elsewhere."""
+    """Whether the origin is an address. Its page was loaded from there, so DNS cannot redirect it."""
     try:
         ip_address(name)
     except ValueError:

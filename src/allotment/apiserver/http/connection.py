@@ -1,8 +1,8 @@
-"""One peer: whose connection it is, in which order its requests are answered, and what becomes of one that is too slow.
+"""The connection of one peer: its owner, the order in which its requests are answered, and the limits on slow peers.
 
-A request goes to the application as soon as its head is there; one that is sent behind another waits for its turn, and so
-does the refusal of what is no request. All connections read into one buffer, as what arrives is parsed before anybody else
-reads: to ask for a piece of memory of the largest size at each read was a fifth of what a small request cost.
+A request goes to the application as soon as its head has arrived. A request sent behind another waits for its turn, and
+so does the refusal of invalid input. All connections read into one buffer, since input is parsed before the next read:
+allocating a buffer of the largest size for each read took a fifth of the cost of a small request.
 """
 
 from __future__ import annotations
@@ -29,29 +29,32 @@ class TooSlow(StatusError):
 
 
 class House(Protocol):
-    """What the connections of a listener share."""
+    """The state that the connections of a listener share."""
 
     app: App
     unsent: BufferHoldings[HttpConnection]
-    """What peers have not read, by user."""
+    """Bytes that peers have not read, by user."""
     tasks: set[asyncio.Task[None]]
-    """Requests that are being answered."""
+    """The tasks that answer requests."""
     buffer: memoryview
     date: bytes
     stopping: bool
 
     def come(self, connection: HttpConnection) -> None:
-        """Another peer is there; one of whoever has the most may have to go."""
+        """Admits another peer; a connection of the owner with the most may have to close."""
 
     def gone(self, connection: HttpConnection) -> None: ...
 
     def moved(self, connection: HttpConnection, owner: str) -> None:
-        """A connection turns out to be somebody else's."""
+        """Records that a connection belongs to another owner."""
 
 
 class HttpConnection(asyncio.BufferedProtocol):
-    """``certificate`` is the peer's own (DER), if TLS verified one; ``writable`` is there while it has to be waited for.
-    ``owner`` is the user that it has proved to be, or else its ``address``."""
+    """A connection to one peer.
+
+    ``certificate`` is the peer's own (DER), if TLS verified one. ``writable`` is set while writing has to wait. ``owner``
+    is the authenticated user, or else the ``address``.
+    """
 
     def __init__(self, house: House, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
@@ -60,19 +63,19 @@ class HttpConnection(asyncio.BufferedProtocol):
         self.address = self.owner = ""
         self.writable: asyncio.Future[None] | None = None
         self._house = house
-        self._parser: Parser | None = None  # while the connection is there
+        self._parser: Parser | None = None  # set while the connection is open
         self._deadline = Deadline(loop, self._late)
-        self._patience = limits.STALLED_SECONDS  # for which the peer may still leave things unread
+        self._patience = limits.STALLED_SECONDS  # seconds for which the peer may still leave data unread
         self._stalled_at = 0.0
         self._discarded = 0
-        self._begun_at = 0.0  # of the request that arrives, or arrived last
+        self._begun_at = 0.0  # the exchange of the request that is arriving, or arrived last
         self._in_body = False
-        self._received = 0  # of its body, since we last looked
-        self._arriving = False  # a request's first byte is there, its last is not
+        self._received = 0  # bytes of its body since the last check
+        self._arriving = False  # a request has arrived in part
         self._latest: Exchange | None = None
         self._running: Exchange | None = None
-        self._waiting: deque[Exchange] = deque()  # sent before the last one was answered
-        self._refusal: Response | None = None  # of what came behind those, the last that was read
+        self._waiting: deque[Exchange] = deque()  # requests received before the last one was answered
+        self._refusal: Response | None = None  # the last input read behind those
         self._reading = True
         self._stall_timer: TimerHandle | None = None
         self._wait_timer: TimerHandle | None = None
@@ -110,8 +113,9 @@ class HttpConnection(asyncio.BufferedProtocol):
         self.resume_writing()
         if self._parser is not None:
             self._parser.close()
-        self._parser = self._running = self._latest = None  # what a peer left unread is freed at once
-        self.transport.set_protocol(_NOBODY)  # TLS keeps our methods: a circle, with its buffers in it
+        self._parser = self._running = self._latest = None  # data that a peer left unread is freed at once
+        # TLS keeps our methods: a reference cycle that contains its buffers
+        self.transport.set_protocol(_NOBODY)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._house.buffer
@@ -120,17 +124,17 @@ class HttpConnection(asyncio.BufferedProtocol):
         self.received(self._house.buffer[:nbytes])
 
     def eof_received(self) -> None:
-        """The transport closes now. What is still being made would never arrive whole, so it need not wait to be read."""
+        """The transport closes now. Replies still being made would never arrive complete, so they need not wait for the reader."""
         if self._running is not None and not self._running.complete:
             self._abort()
 
     def received(self, data: bytes | memoryview) -> None:
-        """The peer has sent something, which is kept only as far as it is copied."""
+        """Takes input from the peer. The buffer is reused, so anything to keep must be copied."""
         latest = self._latest
         if self._parser is None or self._refusal is not None or self.transport.is_closing():
-            return  # nothing more is read of a peer that was refused
+            return  # input from a refused peer is ignored
         if latest is not None and not latest.keep_alive and not latest.more:
-            return  # nor behind the last request
+            return  # and so is input behind the last request
         wrong = self._parser.feed(data)
         if wrong is not None:
             self._refuse(wrong)
@@ -141,14 +145,14 @@ class HttpConnection(asyncio.BufferedProtocol):
             self.transport.pause_reading()
 
     def resume_reading(self) -> None:
-        """Unless requests wait: to read on would only make them more."""
+        """Reads on, unless requests are waiting: reading would only add to them."""
         if not self._reading and not self._waiting:
             self._reading = True
             self.transport.resume_reading()
 
     @property
     def idle(self) -> bool:
-        """Nothing is asked or answered."""
+        """Whether no request is arriving or being answered."""
         return not self._arriving and (self._running is None or self._running.complete)
 
     def is_of(self, user: str) -> None:
@@ -171,12 +175,12 @@ class HttpConnection(asyncio.BufferedProtocol):
             self.writable = None
 
     def sent(self, size: int) -> None:
-        """A peer that takes what it is sent may wait again; one that takes it by drops may not wait for ever."""
+        """Extends the deadline of a peer that reads what we send, but not for ever if it reads only a little at a time."""
         if self._patience < limits.STALLED_SECONDS:
             self._patience = min(self._patience + size / limits.READ_RATE, limits.STALLED_SECONDS)
 
     async def room(self, held: int) -> None:
-        """Of those who leave too much unread, the largest are closed; perhaps this one."""
+        """Limits unread data: the connections with the most are closed, perhaps this one."""
         if self.writable is None:
             return
         unsent, owner = self._house.unsent, self.owner
@@ -196,27 +200,28 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._abort()
 
     def shutdown(self) -> None:
-        """The server stops: a request that has arrived is answered, half a one is not waited for."""
+        """The server is stopping: complete requests are answered, partial ones are dropped."""
         exchange = self._running
         if exchange is None or exchange.complete:
             self.close()
         elif exchange.more:
             self._abort()
         else:
-            exchange.keep_alive = False  # what waits behind it is not begun any more
+            exchange.keep_alive = False  # requests waiting behind it are not begun any more
 
     def end(self) -> None:
-        """The server has stopped: what is not answered by now never will be."""
+        """The server has stopped: drops everything that is not answered yet."""
         if self._running is None or self._running.complete:
             self.close()
         else:
             self._abort()
 
     def close(self) -> None:
-        """After what was written has gone out. A second time does nothing: asyncio's TLS would forget whose it is."""
+        """Closes after all written data has been sent. A second call does nothing: asyncio's TLS would lose its protocol."""
         if self.transport.is_closing():
             return
-        with suppress(RuntimeError):  # of uvloop, when the socket under TLS is closed and we are not yet told
+        # raised by uvloop when the socket under TLS is closed and we do not know it yet
+        with suppress(RuntimeError):
             self.transport.close()
 
     def _abort(self) -> None:
@@ -225,20 +230,21 @@ class HttpConnection(asyncio.BufferedProtocol):
     def _late(self) -> None:
         if not self._arriving:
             if self._latest is None:
-                self._abort()  # it never said a word
+                self._abort()  # the peer never sent anything
             else:
                 self.close()
             return
         left = limits.REQUEST_SECONDS - (self.loop.time() - self._begun_at)
         fast = self._received >= limits.BODY_RATE * limits.BODY_SECONDS
-        if self._in_body and left > 0 and (fast or not self._reading):  # whose reading we stopped is not slow
+        # a peer whose reading we paused is not slow
+        if self._in_body and left > 0 and (fast or not self._reading):
             self._received = 0
             self._deadline.set(min(limits.BODY_SECONDS, left))
             return
         what = "body" if self._in_body else "headers"
         self._refuse(TooSlow(f"the request's {what} came too slowly; the connection is closed"))
 
-    # --- a request as it is parsed ---
+    # --- events of the parser ---
 
     def request_begins(self) -> None:
         self._discarded = self._received = 0
@@ -259,12 +265,12 @@ class HttpConnection(asyncio.BufferedProtocol):
         if len(self._waiting) >= limits.MAX_PIPELINED:
             raise ValueError("too many requests at once")
         self._waiting.append(exchange)
-        self.pause_reading()  # so we would not see the peer leave
+        self.pause_reading()  # otherwise we would not notice that the peer leaves
         if self._wait_timer is None:
             self._wait_timer = self.loop.call_later(limits.STALLED_SECONDS, self._abort)
 
     def body_arrived(self, body: bytes) -> None:
-        """A client that was answered early may still be sending: it is heard out, within bounds, to read its answer."""
+        """Reads on, within bounds, after an early answer: the client may still be sending, and must be able to read it."""
         exchange = self._latest
         assert exchange is not None
         self._received += len(body)
@@ -286,14 +292,14 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._deadline.set(limits.KEEP_ALIVE_SECONDS)
 
     def _refuse(self, error: StatusError) -> None:
-        """Ends the connection over what cannot be read, when all that came before has been answered."""
+        """Refuses unreadable input: closes the connection once everything before it has been answered."""
         self._refusal = Response.error(error)
         self._arriving = False
         self._deadline.lift()
         broken = self._latest
         if broken is not None and broken.more:  # its body is what is wrong
             if broken.begun:
-                self.close()  # it has had its answer, and there is no other
+                self.close()  # it has had its answer already
                 return
             broken.leave()
             if broken is self._running:
@@ -324,7 +330,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             self.close()
 
     def _go_on(self) -> None:
-        """With what was sent before the last reply had gone out, or with what comes now."""
+        """Continues with requests received before the last reply was sent, or with new input."""
         if self._wait_timer is not None:
             self._wait_timer.cancel()
             self._wait_timer = None
@@ -344,4 +350,4 @@ class HttpConnection(asyncio.BufferedProtocol):
 
 
 _NOBODY = asyncio.BufferedProtocol()
-"""Whom the transport of a peer that is gone belongs to."""
+"""The protocol that owns the transport of a peer that is gone."""

@@ -1,7 +1,7 @@
-"""When a peer has to have done what it is waited for, and a request has to be answered, with one timer that stays.
+"""Deadlines for peers and for answers, each with one reusable timer.
 
-Most deadlines are put off or met long before they pass. So a timer is not set and cancelled for each: when it rings, it looks
-what its time has become meanwhile.
+Most deadlines are extended or met long before they pass. Setting and cancelling a timer for each would be wasteful.
+Instead, a timer that fires checks what its deadline has become meanwhile.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 
 class Deadline:
-    """Calls ``passed`` when the time that was last set is over. None is set at first."""
+    """Calls ``passed`` when the time that was last set is over. Initially none is set."""
 
     __slots__ = ("_due", "_loop", "_passed", "_rings", "_timer")
 
@@ -22,27 +22,27 @@ class Deadline:
         self._passed = passed
         self._due = inf
         self._timer: asyncio.TimerHandle | None = None
-        self._rings = inf  # the timer; perhaps before it is due
+        self._rings = inf  # the timer, which may fire before the deadline
 
     def set(self, seconds: float) -> None:
-        """From now, in place of what was set before."""
+        """Sets the deadline from now, replacing the previous one."""
         due = self._due = self._loop.time() + seconds
         if due < self._rings:
             self._ring_at(due)
 
     def lift(self) -> None:
-        """Nothing is waited for."""
+        """Removes the deadline."""
         self._due = inf
 
     def close(self) -> None:
-        """Nothing will be any more, and whoever was to be told is let go."""
+        """Removes the deadline for good, and drops the reference to its callback."""
         self._due, self._passed = inf, _nobody
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def ring(self) -> None:
-        """The timer's."""
+        """Called when the timer fires."""
         self._timer, self._rings = None, inf
         if self._due <= self._loop.time():
             self._passed()
@@ -62,7 +62,7 @@ class Deadlines:
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
-        self._begun: dict[asyncio.Task[Any], float] = {}  # in the order in which they began
+        self._begun: dict[asyncio.Task[Any], float] = {}  # in the order of their start
         self._late: set[asyncio.Task[Any]] = set()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -73,7 +73,7 @@ class Deadlines:
             self._timer = loop.call_later(self.seconds, self._ring, loop)
 
     def end(self, task: asyncio.Task[Any]) -> bool:
-        """Whether it was cancelled for being late. To be called once, whatever became of it."""
+        """Ends the deadline of a task. True if the task was cancelled for being late. Call it exactly once for each task."""
         self._begun.pop(task, None)
         if task not in self._late:
             return False
@@ -93,4 +93,4 @@ class Deadlines:
 
 
 def _nobody() -> None:
-    """Is told that a time has passed that nobody waits for."""
+    """The callback of a closed deadline: does nothing."""

@@ -1,8 +1,8 @@
-"""What the types of ``api/`` say about themselves, for `kubectl explain`.
+"""Descriptions for `kubectl explain`, from the docstrings and comments of the types in ``api/``.
 
-A struct's docstring describes its definition, and the comment behind or above a field describes the field; a field
-without one is described by the docstring of the struct it holds. Both are written once, where the types are, and read
-from their source when somebody asks for a document. Without the source, docstrings remain.
+A struct's docstring describes its definition; the comment above or behind a field describes the field. A field without a
+comment gets the docstring of the struct that it holds. They are read from the source when a client requests a document.
+Without the source, only docstrings remain.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ COMMON: Mapping[str, str] = {
     "status": "What the system observed or decided.",
     "items": "The objects.",
 }
-"""Fields that mean the same in every kind."""
+"""Descriptions of fields that mean the same in every kind."""
 
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A definition in words. ``fields`` has the JSON names of those fields that have any."""
+    """The description of a definition. ``fields`` describes fields by their JSON names, where there are descriptions."""
 
     text: str
     fields: Mapping[str, str]
@@ -53,7 +53,7 @@ class Described:
 
 @cache
 def described(definition: str) -> Described:
-    """What we say of a definition, by its name in the schemas; of one without a struct, the common words."""
+    """The description of a definition, by its name in the schemas; without a struct, only the common fields."""
     package, _, own = definition.rpartition(".")
     struct = getattr(_MODULES.get(package), own, None)
     if not (isinstance(struct, type) and issubclass(struct, ApiStruct)):
@@ -122,6 +122,6 @@ def _sentence(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Without mark-up; paragraphs on one line each."""
+    """The text without mark-up, with each paragraph on one line."""
     text = re.sub(r":\w+:`~?([^`]*)`", r"\1", text).replace("``", "")
     return "\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))

@@ -1,6 +1,6 @@
-"""What is served, told to clients: plain (APIGroupList, APIResourceList…) and aggregated (one document for all).
+"""Discovery documents: plain (APIGroupList, APIResourceList…) and aggregated (one document for everything).
 
-The documents are made from the catalogue and made again when it has changed.
+The documents are built from the catalogue, and rebuilt when it has changed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class DiscoveryDocuments:
         self._changes = -1
 
     def find(self, path: str, accepted: tuple[Accepted, ...]) -> Response | None:
-        """The document at a path, in the form that the client likes best; None if there is none."""
+        """The document at a path, in the form that the client prefers; None if there is none."""
         if self._changes != self._catalogue.changes:
             self._made = dict(self._documents())
             self._changes = self._catalogue.changes
@@ -133,7 +133,7 @@ def _group(group: str, versions: list[str]) -> Obj:
 
 
 def _entries(served: ServedResource | Review) -> Iterable[Obj]:
-    """A resource and its subresources, as APIResourceList has them."""
+    """A resource and its subresources in the form of APIResourceList."""
     if isinstance(served, Review):
         yield {
             "name": served.plural,
@@ -172,7 +172,7 @@ def _entries(served: ServedResource | Review) -> Iterable[Obj]:
 
 
 def _discovered(served: ServedResource | Review, group: str, version: str) -> Obj:
-    """The same as aggregated discovery has it."""
+    """The same in the form of aggregated discovery."""
     if isinstance(served, Review):
         return {
             "resource": served.plural,

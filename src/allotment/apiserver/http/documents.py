@@ -29,7 +29,7 @@ _SECOND_PROTOBUF = b"".join(  # a gnostic Document: swagger, info (title, versio
 
 
 class OpenApi:
-    """The documents of a catalogue, made again when it has changed."""
+    """The documents of a catalogue, rebuilt when it has changed."""
 
     def __init__(self, catalogue: ResourceCatalogue) -> None:
         self._catalogue = catalogue
@@ -70,10 +70,10 @@ class OpenApi:
 
 
 def _second(request: Request) -> Response:
-    """OpenAPI 2 without any kind in it.
+    """An OpenAPI 2 document without any kinds.
 
-    kubectl asks for it, in protobuf only, before it sends what is in a ``kind: List``, and lets pass what it does not find;
-    the kinds are in version 3, and the server checks what it is sent.
+    kubectl requests it, only in protobuf, before it sends the items of a ``kind: List``, and accepts kinds that it does
+    not find there. The kinds are in version 3, and the server validates what it receives.
     """
     if "protobuf" in request.header(b"accept"):
         return Response(200, _SECOND_PROTOBUF, b"application/com.github.proto-openapi.spec.v2.v1.0+protobuf")

@@ -1,8 +1,8 @@
-"""One request and its reply, over a connection.
+"""One request and its reply over a connection.
 
-The application sees the request as its head is there, and asks for the body when it wants it; what it has not asked for waits
-here, within bounds. Head and body of a reply go out in one piece, and so does each batch of a stream: over TLS every
-write is a record, and often a call of the kernel.
+The application gets the request once its head has arrived, and reads the body when it wants it; until then the body waits
+here, within bounds. Head and body of a reply are written in one piece, and so is each batch of a stream: over TLS every
+write is a record, and often a system call.
 """
 
 from __future__ import annotations
@@ -28,41 +28,44 @@ log = logging.getLogger("allotment.apiserver")
 
 
 class PeerConnection(Protocol):
-    """The connection that an exchange is held over, as far as the exchange knows it."""
+    """What an exchange needs from its connection."""
 
     loop: asyncio.AbstractEventLoop
     transport: asyncio.Transport
     certificate: bytes | None
     address: str
     writable: asyncio.Future[None] | None
-    """There while the peer has not read what it was sent."""
+    """Set while the peer has not read what we sent."""
 
     @property
     def date(self) -> bytes:
-        """The header."""
+        """The Date header."""
 
     async def room(self, held: int) -> None:
-        """Returns when the peer has read what it was sent, or is gone. So many bytes are held for it meanwhile."""
+        """Returns when the peer has read what we sent, or is gone. Meanwhile ``held`` bytes are held for it."""
 
     def sent(self, size: int) -> None:
-        """So many bytes have been written."""
+        """Records how many bytes have been written."""
 
     def is_of(self, user: str) -> None:
-        """Whoever has this connection has proved to be this user."""
+        """Records that the peer has authenticated as this user."""
 
     def pause_reading(self) -> None: ...
 
     def resume_reading(self) -> None: ...
 
     def answered(self, exchange: Exchange) -> None:
-        """All of the reply has been written."""
+        """Records that the whole reply has been written."""
 
     def over(self, exchange: Exchange) -> None:
-        """Nothing more is done for this request, answered or not."""
+        """Records that nothing more will be done for this request, answered or not."""
 
 
 class Exchange:
-    """Made of a head; ``run`` once. Whoever reads the connection says what else arrives, and that the peer is gone."""
+    """Handles one request, starting with its head; call ``run`` once.
+
+    The connection passes on further input, and reports when the peer is gone.
+    """
 
     __slots__ = (
         "_body",
@@ -81,7 +84,7 @@ class Exchange:
     )
 
     def __init__(self, line: PeerConnection, head: Head) -> None:
-        """Raises httptools' error for a URL that is none."""
+        """Raises httptools' error for an invalid URL."""
         parsed = httptools.parse_url(head.url)
         path = (parsed.path or b"/").decode("ascii")
         self._path = unquote(path) if "%" in path else path
@@ -90,15 +93,15 @@ class Exchange:
         self._line = line
         self._body: bytes | bytearray = b""
         self._waiter: asyncio.Future[None] | None = None
-        self.task: asyncio.Task[None] | None = None  # that runs it
-        self.more = True  # of the request is to come
-        self.begun = self.complete = False  # the reply has gone out, in part and whole
+        self.task: asyncio.Task[None] | None = None  # the task that runs the exchange
+        self.more = True  # whether more of the request will follow
+        self.begun = self.complete = False  # whether the reply has been sent in part, and completely
         self.disconnected = False
         self.keep_alive = head.keep_alive
         self.continues = head.continues
 
     async def run(self, app: App) -> None:
-        """Has the request answered."""
+        """Gets the answer from the application and sends it."""
         head = self._head
         request = Request(
             head.method,
@@ -123,7 +126,7 @@ class Exchange:
 
     def feed(self, body: bytes) -> None:
         if not self._body:
-            self._body = body  # mostly all of it, and not copied
+            self._body = body  # usually the whole body, which is not copied
         elif isinstance(self._body, bytearray):
             self._body += body
         else:
@@ -133,12 +136,12 @@ class Exchange:
         self.wake()
 
     def wake(self) -> None:
-        """Something has changed for whoever waits."""
+        """Wakes the waiting task after a change."""
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
     def leave(self) -> None:
-        """Nobody is there any more to be answered."""
+        """Records that the client is gone, so nobody will read the answer."""
         self.disconnected = True
         self.wake()
 
@@ -155,7 +158,7 @@ class Exchange:
 
     async def gone(self) -> None:
         while not self.disconnected and not self.complete:
-            self._body = b""  # of a request that needs none
+            self._body = b""  # for a request without a body
             await self._wait()
 
     async def _wait(self) -> None:
@@ -170,7 +173,8 @@ class Exchange:
 
     async def _reply(self, answer: Response | StreamResponse) -> None:
         self.begun = True
-        if self.continues and self.more:  # its body may come now or not: who could tell it from a request?
+        # we could not tell its body, which may still come, from the next request
+        if self.continues and self.more:
             self.continues = self.keep_alive = False
         if isinstance(answer, StreamResponse):
             await self._stream(answer)
@@ -183,7 +187,7 @@ class Exchange:
             self._line.answered(self)
 
     async def _stream(self, answer: StreamResponse) -> None:
-        """In chunks, or to the end of the connection for a peer of HTTP/1.0."""
+        """Sends a stream in chunks or, to an HTTP/1.0 peer, until the end of the connection."""
         chunks = self._head.chunks
         async with aclosing(answer.lines) as lines:
             await self._write(head_of(answer, CHUNKED if chunks else b"", self._line.date, self.keep_alive))
@@ -194,11 +198,11 @@ class Exchange:
                     await self._write(b"%x\r\n" % len(batch), batch, b"\r\n")
                 else:
                     await self._write(b"", batch)
-                del batch  # the next may be long in coming
+                del batch  # the next batch may take long
         await self._write(LAST_CHUNK if chunks else b"")
 
     async def _write(self, before: bytes, body: bytes | memoryview = b"", after: bytes = b"") -> None:
-        """In pieces, with a look at the peer between them: TLS takes any amount at once and tells of no delay."""
+        """Writes in pieces and checks the peer between them: TLS accepts any amount at once and reports no congestion."""
         line, size = self._line, len(body)
         if size <= limits.WRITE_PIECE_BYTES:
             pieces: Iterable[bytes | memoryview] = (b"".join((before, body, after)),)

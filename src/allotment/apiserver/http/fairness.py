@@ -1,19 +1,19 @@
-"""Whose request is next: events in, decisions out. No clock, no I/O.
+"""Decides whose request is next: events in, decisions out. No clock, no I/O.
 
-Requests belong to a *level* (``priority.py``), and in it to a *flow*: the requests of one user. A request that has its seat is
-answered; others wait in the queue of their flow.
+Requests belong to a *level* (``priority.py``), and within it to a *flow*: the requests of one user. A request with a seat
+is answered; the others wait in the queue of their flow.
 
-* A level has so many *seats*; a request takes one or, if it means much work, more (its *width*). Levels share nothing,
-  so none can starve another.
-* In one *turn* of the event loop only so much *work* is begun in a level, whatever seats are free: who has a turn of their own
-  (an administrator, another level) is never behind more than that.
-* Between flows the next seat goes to the one that has had least: start-time fair queueing. A flow that comes back after
-  a rest begins where the others are; it saves nothing up.
-* A flow may have so many requests waiting, and a level so many in all. When a level is full, the newest request of the longest
-  queue makes room, so that a user who asks for little is never refused because another asks for much.
+* A level has a number of *seats*. A request takes one or, if it is much work, several (its *width*). Levels share
+nothing, nothing, so none can starve another.
+* In one *turn* of the event loop a level begins only a limited amount of *work*, however many seats are free. So
+requests outside the level (an administrator's, another level's) never wait for more than that.
+* Among flows, the next seat goes to the one that has had least: start-time fair queueing. A flow that returns after a
+pause starts level with the others; it saves nothing up.
+* The waiting requests of a flow, and of a level in total, are bounded. When a level is full, the newest request of the
+longest queue makes room, so that a user with few requests is never refused because of another with many.
 
-Invariants: :meth:`Queues.validate`. The bound of fairness: of two flows that have requests waiting all the time, neither gets
-more than the width of one request of each ahead of the other.
+Invariants: :meth:`FairQueues.validate`. The bound of fairness: of two flows that always have requests waiting, neither
+gets ahead of the other by more than the width of one request of each.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from enum import Enum
 from heapq import heappop, heappush
 
 _REMEMBERED = 10_000
-"""Flows that are remembered although they have no request, so that they pay for what they had while others waited."""
+"""The most idle flows that we remember, so that they pay for seats they had while others waited."""
 
 
 class TicketState(Enum):
@@ -37,7 +37,7 @@ class TicketState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """What the requests of one priority may have at a time. ``flow_queue`` and ``queue`` are requests that wait."""
+    """The limits on the requests of one priority. ``flow_queue`` and ``queue`` bound the waiting requests."""
 
     name: str
     seats: int
@@ -48,7 +48,7 @@ class Level:
 
 @dataclass(slots=True, eq=False)
 class Ticket:
-    """One request's place. ``pressing`` ones are never refused: they are parts of a reply that has begun."""
+    """One request's place. ``pressing`` tickets are never refused: they are parts of a reply that has begun."""
 
     level: Level
     flow: str
@@ -59,7 +59,7 @@ class Ticket:
 
 @dataclass(slots=True)
 class _Flow:
-    """``served`` is the virtual time up to which it has had its share; ``entry`` its place in the heap, if it waits."""
+    """The requests of one user. ``served`` is the virtual time up to which it has had its share; ``entry`` its heap entry."""
 
     waiting: OrderedDict[Ticket, None] = field(default_factory=OrderedDict)
     served: int = 0
@@ -67,24 +67,24 @@ class _Flow:
 
 
 class FairQueues:
-    """One level. What :meth:`arrive`, :meth:`leave` and :meth:`turn` return are tickets whose state has changed."""
+    """The queues of one level. :meth:`arrive`, :meth:`leave` and :meth:`turn` return tickets whose state has changed."""
 
     def __init__(self, level: Level) -> None:
         self.level = level
-        self.seated = 0  # widths of the requests that have seats
+        self.seated = 0  # the total width of requests that have seats
         self.executing = 0
         self.waiting = 0
-        self.dispatched = 0  # requests that got a seat, ever
-        self._begun = 0  # work of this turn
+        self.dispatched = 0  # the number of requests that ever got a seat
+        self._begun = 0  # the work begun in this turn
         self._now = 0  # virtual time: the start of the last request that got a seat
         self._order = 0
         self._flows: dict[str, _Flow] = {}
         self._heap: list[tuple[int, int, str]] = []
 
     def arrive(self, ticket: Ticket) -> list[Ticket]:
-        """A request comes: it is seated, queued or refused; another may be refused in its place."""
+        """A request arrives and is seated, queued or refused; another may be refused in its place."""
         if not self.waiting and self._begun < self.level.work and self._has_seats(ticket):
-            self._begin(ticket)  # nobody waits, so there is nobody to be fair to
+            self._begin(ticket)  # no request waits, so fairness does not matter
             return [ticket]
         refused: list[Ticket] = []
         if not ticket.pressing:
@@ -99,7 +99,7 @@ class FairQueues:
         return refused + self._seat()
 
     def leave(self, ticket: Ticket) -> list[Ticket]:
-        """A request is over, or nobody waits for it any more. Does nothing for one that was refused or has left."""
+        """A request is over or abandoned. Does nothing for one that was refused or has left."""
         if ticket.state is TicketState.SEATED:
             self.seated -= ticket.width
             self.executing -= 1
@@ -111,17 +111,17 @@ class FairQueues:
         return self._seat() if self.waiting else []
 
     def turn(self) -> list[Ticket]:
-        """The event loop has come round: as much work as in the last turn may begin."""
+        """A new turn of the event loop: the level may begin its full amount of work again."""
         self._begun = 0
         return self._seat() if self.waiting else []
 
     @property
     def idle(self) -> bool:
-        """Nothing has begun in this turn, so whatever waits waits for a seat, not for a turn."""
+        """Whether nothing has begun in this turn, so that waiting requests wait for seats and not for a turn."""
         return not self._begun
 
     def _make_room(self, ticket: Ticket) -> list[Ticket]:
-        """Who is refused so that the queues stay within their bounds: nobody, the request itself, or another."""
+        """The request to refuse so that the queues stay within their bounds: none, the new one, or another."""
         flow = self._flows.get(ticket.flow)
         length = len(flow.waiting) if flow is not None else 0
         if length >= self.level.flow_queue:
@@ -151,7 +151,7 @@ class FairQueues:
         heappush(self._heap, flow.entry)
 
     def _seat(self) -> list[Ticket]:
-        """Gives seats while there are some and work may begin. The next in line waits for all it needs: nobody overtakes."""
+        """Gives seats while there are some and work may begin. The next in line waits for all it needs: none overtakes it."""
         seated: list[Ticket] = []
         while self._heap and self._begun < self.level.work:
             entry = self._heap[0]
@@ -183,7 +183,7 @@ class FairQueues:
         self._begun += ticket.width
 
     def _forget(self) -> None:
-        """What flows have had, once nobody waits; that of those who do not wait, when they are too many."""
+        """Forgets the shares of flows once no request waits, and of idle flows when there are too many."""
         if not self.waiting:
             self._flows.clear()
             self._heap.clear()
@@ -191,7 +191,7 @@ class FairQueues:
             self._flows = {name: flow for name, flow in self._flows.items() if flow.waiting}
 
     def validate(self, seated: Iterable[Ticket]) -> None:
-        """``seated`` are all tickets that have seats."""
+        """Checks the invariants. ``seated`` are all tickets that have seats."""
         widths = [ticket.width for ticket in seated]
         assert (self.seated, self.executing) == (sum(widths), len(widths))
         assert self.seated <= self.level.seats or len(widths) == 1, "more seats are taken than there are"

@@ -1,8 +1,8 @@
-"""Work that takes longer than anybody may hold the event loop: in a few threads, one piece after the other, users in turn.
+"""Runs work that is too long for the event loop in a few threads, piece by piece, with users taking turns.
 
-Threads share one interpreter with the loop, so few of them run. However much one user has waiting, another waits for at most one
-piece of it for each thread (``turns.py``). Nobody is refused: the requests that bring the work have their seats already, and
-those are bounded.
+Threads share one interpreter with the loop, so only a few run. However much work one user has waiting, another waits for
+at most one piece of it for each thread (``turns.py``). No work is refused: its requests already have seats, and those are
+bounded.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ T = TypeVar("T")
 
 
 class HeavyWork:
-    """The work of one server that may take so many threads at a time."""
+    """The threaded work of one server, with a limit on concurrent threads."""
 
     def __init__(self, threads: int) -> None:
         self._turns: Turns[asyncio.Future[None]] = Turns(threads)
 
     async def run(self, user: str, work: Callable[[], T]) -> T:
-        """What the work returns, done in a thread when it is the turn of the user. Raises what it raises."""
+        """Does the work in a thread when it is the user's turn. Returns its result, and raises its exceptions."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         _begin(self._turns.arrive(user, turn))
         try:
@@ -37,7 +37,8 @@ class HeavyWork:
         done = asyncio.ensure_future(asyncio.to_thread(work))
         done.add_done_callback(lambda _: self._leave(user))
         done.add_done_callback(_noticed)
-        return await asyncio.shield(done)  # a thread cannot be stopped, so whoever gives up frees none
+        # a thread cannot be stopped, so a caller that gives up does not free it
+        return await asyncio.shield(done)
 
     def _leave(self, user: str) -> None:
         _begin(self._turns.leave(user))
@@ -49,6 +50,6 @@ def _begin(turns: Iterable[asyncio.Future[None]]) -> None:
 
 
 def _noticed(done: asyncio.Future[T]) -> None:
-    """Nobody may be left to hear of a failure."""
+    """Retrieves a failure, since the caller may be gone."""
     if not done.cancelled():
         done.exception()

@@ -1,10 +1,11 @@
-"""Who holds how many bytes of ours, and who has to let go when it is too much. No clock, no I/O.
+"""Counts the bytes that users occupy in buffers, and decides what to drop if they are too many. No clock, no I/O.
 
-A holding is a body that is here and not answered yet, or what a peer has not read of its reply. It has an owner, a user.
-There is a bound for each owner and one for all. Whatever exceeds them is let go from the top: of the owner who holds
-most, the largest holding first.
+A holding is a body that is not answered yet, or the part of a reply that a peer has not read. Its owner is a user. There is
+a bound for each owner and one for all. Excess is dropped from the top: from the owner who holds most, the largest holding
+first.
 
-Invariants: the sums are those of the holdings; once all of :meth:`Holdings.excess` is dropped, no bound is exceeded.
+Invariants: the sums are those of the holdings; once everything in :meth:`BufferHoldings.excess` is dropped, no bound is
+exceeded.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ T = TypeVar("T", bound=Hashable)
 
 
 class BufferHoldings(Generic[T]):
-    """``most`` bytes in all, ``most_each`` of one owner."""
+    """Holdings of at most ``most`` bytes in total, and ``most_each`` for one owner."""
 
     def __init__(self, most: int, most_each: int) -> None:
         self.most = most
@@ -26,7 +27,7 @@ class BufferHoldings(Generic[T]):
         self._sums: dict[str, int] = {}
 
     def hold(self, owner: str, thing: T, size: int) -> None:
-        """The holding has this size now, in place of what it had."""
+        """Sets the size of a holding."""
         things = self._owned.setdefault(owner, {})
         more = size - things.get(thing, 0)
         things[thing] = size
@@ -34,7 +35,7 @@ class BufferHoldings(Generic[T]):
         self.total += more
 
     def drop(self, owner: str, thing: T) -> None:
-        """Nothing is held any more. Does nothing if nothing was."""
+        """Removes a holding. Does nothing if there is none."""
         things = self._owned.get(owner, {})
         size = things.pop(thing, None)
         if size is None:
@@ -45,11 +46,11 @@ class BufferHoldings(Generic[T]):
             del self._owned[owner], self._sums[owner]
 
     def exceeds(self, owner: str) -> bool:
-        """Whether this owner holds too much, or all together do."""
+        """Whether this owner, or all together, hold too much."""
         return self.total > self.most or self._sums.get(owner, 0) > self.most_each
 
     def excess(self) -> list[T]:
-        """What has to be let go, in this order. It counts until it is dropped."""
+        """The holdings to drop, in this order. They count until they are dropped."""
         found: list[T] = []
         sums, total = dict(self._sums), self.total
         left: dict[str, dict[T, int]] = {}

@@ -1,8 +1,8 @@
-"""The port on which an application is served, and the connections that come to it.
+"""The port on which an application is served, and its connections.
 
-There is no ASGI between the parser and the application: its scopes and messages, with timers that were set and cancelled for
-each request, were a third of what a small request cost apart from TLS. A listener stops gracefully: it accepts no more,
-lets requests under way finish, then closes.
+There is no ASGI between the parser and the application: its scopes and messages, and timers set and cancelled for each
+request, made up a third of the cost of a small request apart from TLS. A listener stops gracefully: it accepts no more
+connections, finishes the requests in progress, then closes.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from allotment.apiserver.http.connection import HttpConnection
 from allotment.apiserver.http.holdings import BufferHoldings
 
 _NOTSENT_LOWAT = getattr(socket, "TCP_NOTSENT_LOWAT", 25 if sys.platform == "linux" else None)
-"""Python's socket module names it from 3.12 on."""
+"""Python's socket module has this name from 3.12 on."""
 _OTHER_FILES = 200
-"""Open files that are no connections."""
+"""Open files other than connections."""
 
 
 class Listener:
@@ -35,17 +35,17 @@ class Listener:
             limits.MAX_UNSENT, limits.MAX_UNSENT_EACH
         )
         self.max_connections = limits.MAX_CONNECTIONS
-        self._owned: dict[str, dict[HttpConnection, None]] = {}  # connections by owner, the oldest first
+        self._owned: dict[str, dict[HttpConnection, None]] = {}  # connections by owner, oldest first
         self.tasks: set[asyncio.Task[None]] = set()
         self.buffer = memoryview(bytearray(limits.READ_AT_ONCE))
-        self.date = b""  # the header, as it is now
+        self.date = b""  # the present value of the header
         self.stopping = False
         self._host, self._port, self._tls = host, port, tls
         self._server: asyncio.Server | None = None
         self._clock: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Begins to accept. Raises OSError, as for a port in use."""
+        """Begins to accept connections. Raises OSError, for example for a port in use."""
         self.max_connections = min(self.max_connections, _files() - _OTHER_FILES)
         self.app.follow_connections(self.unsent, self.connections)
         loop = asyncio.get_running_loop()
@@ -60,19 +60,21 @@ class Listener:
             backlog=limits.BACKLOG,
         )
         if _NOTSENT_LOWAT is not None:
-            for each in self._server.sockets:  # connections take it over
+            for each in self._server.sockets:  # connections inherit this option
                 each.setsockopt(socket.IPPROTO_TCP, _NOTSENT_LOWAT, limits.MAX_UNSENT_IN_KERNEL)
 
     @property
     def port(self) -> int:
-        """The port, also where 0 asked for any that is free."""
+        """The port, even if port 0 requested any free one."""
         assert self._server is not None
         port: int = self._server.sockets[0].getsockname()[1]
         return port
 
     def come(self, connection: HttpConnection) -> None:
-        """Whoever comes is let in: it may be an administrator. When there are too many connections, one has to go of
-        whoever has most, rather one on which nothing happens."""
+        """Admits every peer, since it may be an administrator.
+
+        If there are too many connections, the owner with the most loses one, preferably an idle one.
+        """
         if len(self.connections) >= self.max_connections:
             most = max(self._owned.values(), key=len)
             victim = next((each for each in most if each.idle), next(iter(most)))
@@ -97,7 +99,7 @@ class Listener:
             self._owned.setdefault(owner, {})[connection] = None
 
     async def stop(self, seconds: float = 10.0) -> None:
-        """Accepts no more, waits for the requests under way (watches must have been ended), and closes."""
+        """Stops accepting, waits for the requests in progress (watches must have been ended), and closes."""
         if self._clock is not None:
             self._clock.cancel()
         if self._server is None or self.stopping:
@@ -112,19 +114,19 @@ class Listener:
         for task in late:
             task.cancel()
         await asyncio.gather(*late, return_exceptions=True)
-        self.tasks.difference_update(late)  # one that was never begun does not take itself out
+        self.tasks.difference_update(late)  # a task that never began does not remove itself
         for connection in list(self.connections):
             connection.end()
 
     async def _tell_the_time(self) -> None:
-        """Keeps the Date header right."""
+        """Updates the Date header."""
         while True:
             self.date = b"date: %b\r\n" % formatdate(usegmt=True).encode()
             await asyncio.sleep(1.0)
 
 
 def _files() -> int:
-    """How many files this process may have open: as many as it is let. A shell's own limit is 1,024, often."""
+    """Raises the limit of open files as far as allowed, and returns it. A shell's default is often 1,024."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = limits.MAX_CONNECTIONS + _OTHER_FILES
     if soft == resource.RLIM_INFINITY or soft >= wanted:

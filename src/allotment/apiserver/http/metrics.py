@@ -1,4 +1,4 @@
-"""Numbers about the server, in Prometheus' form and under the names that kube-apiserver uses where it has them."""
+"""Metrics of the server in Prometheus' form, under kube-apiserver's names where it has them."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ _OF_REQUEST = ("verb", "group", "version", "resource", "subresource", "scope")
 
 Labels = tuple[str, str, str, str, str, str]
 _PRUNE_AT = 1_000
-"""Series of requests, at which those of kinds that are gone are looked for, also if nobody reads the numbers."""
+"""The number of series at which those of removed kinds are pruned, even if nobody reads the metrics."""
 
 
 class _Series:
-    """The requests of one kind: how many by code, and how long they took. Kept by hand, as it is in everybody's way."""
+    """The requests of one kind: counts by code, and durations. It is handwritten because every request passes it."""
 
     __slots__ = ("buckets", "codes", "seconds")
 
@@ -64,15 +64,15 @@ class _Series:
 
 
 class ServerMetrics(Collector):
-    """One server's numbers. Label values come from the catalogue, never from a client, so there are few."""
+    """The metrics of one server. Label values come from the catalogue, never from a client, so there are few."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self.registry.register(self)
-        self.elsewhere: Callable[[], Awaitable[bytes]] | None = None  # the numbers of another process of ours
+        self.elsewhere: Callable[[], Awaitable[bytes]] | None = None  # the metrics of another process of ours
         self.reading = self.mutating = self.rejected = 0
         self.is_served: Callable[[str, str, str], bool] = lambda group, version, plural: True
-        self.closed_streams = 0  # whose readers left too much unread
+        self.closed_streams = 0  # connections whose readers left too much unread
         self.held: Callable[[], Iterable[tuple[str, str, int]]] = tuple  # gauges: name, meaning, value
         self._queues: Iterable[FairQueues] = ()
         self._refused: dict[tuple[str, str], int] = {}  # by level and reason
@@ -93,7 +93,7 @@ class ServerMetrics(Collector):
         )
 
     def done(self, labels: Labels, code: int, seconds: float | None) -> None:
-        """A request has been answered. ``seconds`` is None for watches."""
+        """Records an answered request. ``seconds`` is None for watches."""
         series = self._requests.get(labels)
         if series is None:
             if len(self._requests) >= self._prune_at:
@@ -103,29 +103,29 @@ class ServerMetrics(Collector):
         series.add(code, seconds)
 
     def watching(self, labels: Labels, more: int) -> None:
-        """A watch begins (1) or ends (-1)."""
+        """Records that a watch begins (1) or ends (-1)."""
         self._watches[labels] = self._watches.get(labels, 0) + more
 
     def refused(self, level: str, reason: str) -> None:
-        """A request got no seat: the queue was full (``queue-full``) or it had waited too long (``time-out``)."""
+        """Records a request without a seat: the queue was full (``queue-full``) or it waited too long (``time-out``)."""
         self.rejected += 1
         self._refused[level, reason] = self._refused.get((level, reason), 0) + 1
 
     def follow_queues(self, queues: Iterable[FairQueues]) -> None:
-        """Tells how many requests of each level are answered and wait."""
+        """Adds gauges for the requests of each level that are being answered and that wait."""
         self._queues = queues
 
     def follow(self, store: Store) -> None:
-        """Tells the store's numbers too."""
+        """Adds the store's metrics."""
         self.registry.register(_OfStore(store))
 
     async def text(self) -> bytes:
-        """All of them, as Prometheus reads them."""
+        """All metrics in Prometheus' text format."""
         others = await self.elsewhere() if self.elsewhere is not None else b""
         return generate_latest(self.registry) + others
 
     def _prune(self) -> None:
-        """Forgets the kinds that are served no more: else every definition that ever came would be kept for good."""
+        """Removes the series of kinds that are no longer served; otherwise they would accumulate."""
 
         def gone(labels: Labels) -> bool:
             _, group, version, plural, _, _ = labels

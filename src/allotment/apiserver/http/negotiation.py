@@ -1,4 +1,4 @@
-"""Which form of reply a client accepts: JSON or YAML; objects as they are, as a table, or their metadata only."""
+"""The forms of reply that a client accepts: JSON or YAML; whole objects, a table, or only metadata."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _REMEMBERED = 500
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """One of the forms that a client takes. ``parameters`` are those of the media type: as, g, v."""
+    """A form that a client accepts. ``parameters`` are those of the media type: as, g, v."""
 
     media_type: str
     parameters: Mapping[str, str] = field(default_factory=dict)
@@ -40,7 +40,7 @@ PLAIN = Accepted(JSON)
 
 @lru_cache(_REMEMBERED)
 def accepted(header: str) -> tuple[Accepted, ...]:
-    """What an Accept header allows that we can give, in the client's order."""
+    """The forms in an Accept header that we support, in the client's order."""
     return tuple(_parse(header)) if header else (PLAIN,)
 
 
@@ -62,7 +62,7 @@ def _parse(header: str) -> list[Accepted]:
 
 @lru_cache(_REMEMBERED)
 def choose(header: str) -> Accepted:
-    """The form in which objects go out. Raises NotAcceptable."""
+    """The form in which to send objects. Raises NotAcceptable."""
     for form in accepted(header):
         transform = form.transform
         if not transform or (

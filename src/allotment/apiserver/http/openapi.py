@@ -2,10 +2,10 @@
 
 kubectl reads them for `explain` (definitions and paths must name their kind), before it trusts the server with
 validation and dry runs (PATCH must list the query parameters), and to choose a patch type for kinds that it does not
-know (the content types of PATCH). There is no /openapi/v2: every kubectl that we support does without.
+know (the content types of PATCH). The kinds are not in /openapi/v2: every kubectl that we support works without.
 
-Documents are built when asked for. The index needs only their hashes: those of built-in kinds change with this package,
-so its data files stand for them; a document with custom kinds is hashed itself.
+Documents are built on demand. The index needs only their hashes. Documents of built-in kinds change only with this
+package, so their hash is that of its data files; a document with custom kinds is hashed itself.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Json = dict[str, Any]
 
 
 def build(resources: Iterable[Resource], reviews: Iterable[Review] = ()) -> Documents:
-    """The documents of what is served. Make new ones when a resource comes, changes or goes."""
+    """The documents of the served resources. Build new ones when a resource is added, changed or removed."""
     return Documents((*resources, *map(_as_resource, reviews)))
 
 
@@ -40,7 +40,7 @@ def _as_resource(review: Review) -> Resource:
 
 
 class Documents:
-    """What /openapi/v3 serves. Group-versions are written as in apiVersion, or as paths (``apis/apps/v1``)."""
+    """The documents under /openapi/v3. Group-versions have the form of apiVersion, or of paths (``apis/apps/v1``)."""
 
     def __init__(self, resources: Iterable[Resource]) -> None:
         self._served: dict[str, list[tuple[Resource, str]]] = defaultdict(list)
@@ -52,7 +52,7 @@ class Documents:
         self._index: bytes | None = None
 
     def index(self) -> bytes:
-        """The body of /openapi/v3: where each document is, with its hash."""
+        """The body of /openapi/v3: the path of each document, with its hash."""
         if self._index is None:
             paths = {}
             for api_version in sorted(self._served):
@@ -125,7 +125,7 @@ def _digest(data: bytes) -> str:
 
 @cache
 def _static() -> str:
-    """Stands for all that documents of built-in kinds are made of: the schemas, and the types' words."""
+    """A hash of everything in the documents of built-in kinds: the schemas, and the descriptions of types."""
     folder = Path(allotment.api.__file__).parent
     files = sorted((*folder.rglob("*.py"), *folder.glob("schema/documents/*.fields"), Path(__file__)))
     return _digest(b"".join(path.read_bytes() for path in files))
@@ -166,7 +166,7 @@ class _Definitions:
         self._pending: list[tuple[str, Schema, str]] = []
 
     def kind(self, schema: Schema, api_version: str, kind: str, doc: str = "") -> str:
-        """Adds a kind and its list; the name of its definition."""
+        """Adds a kind and its list; returns the name of its definition."""
         group, _, version = api_version.rpartition("/")
         name = schema.name or ".".join((*reversed(group.split(".")), version, kind))
         self._want(name, schema, doc)
@@ -175,7 +175,7 @@ class _Definitions:
         return name
 
     def list_of(self, name: str, api_version: str, kind: str) -> str:
-        """Adds the list of a kind; the name of its definition."""
+        """Adds the list of a kind; returns the name of its definition."""
         meta = definition("io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta")
         self._want(meta.name, meta)
         self._written[f"{name}List"] = {
@@ -201,7 +201,7 @@ class _Definitions:
 
     def _want(self, name: str, schema: Schema, doc: str = "") -> None:
         if name not in self._written:
-            self._written[name] = {}  # its place, so that it is wanted once
+            self._written[name] = {}  # a placeholder, so that it is requested only once
             self._pending.append((name, schema, doc))
 
     def _write_pending(self) -> None:
@@ -215,7 +215,7 @@ class _Definitions:
         return ({"description": text} if text else {}) | self._bare(schema, told.fields)
 
     def _value(self, schema: Schema, description: str = "") -> Json:
-        """A value where it is used: a reference if it has a name, with what is said of it here."""
+        """A value where it is used: a reference if its schema has a name, with the description that applies here."""
         description = schema.description or description
         if not schema.name:
             return ({"description": description} if description else {}) | self._bare(schema, COMMON)
@@ -259,7 +259,7 @@ def _type(schema: Schema) -> Json:
 
 
 def _marks(schema: Schema) -> Json:
-    """What a schema says beyond type and fields."""
+    """The properties of a schema beyond type and fields."""
     made: Json = {}
     if schema.type == "array":
         made["x-kubernetes-list-type"] = schema.list_type
@@ -381,7 +381,7 @@ class _Paths:
             yield path, operations
 
     def _other(self, api_version: str, kind: str) -> str:
-        """The definition of a kind that is only sent to a subresource."""
+        """The definition of a kind that clients only send to a subresource."""
         return self._definitions.kind(schema_of(api_version, kind), api_version, kind)
 
     def _operation(

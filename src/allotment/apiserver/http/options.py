@@ -1,4 +1,4 @@
-"""What a query says about a list, a watch or a write."""
+"""Options of a list, a watch or a write, read from the query."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _VALIDATIONS = {choice.value: choice for choice in FieldValidation}
 
 
 def list_options(request: Request, served: ServedResource, watch: bool) -> ListOptions:
-    """Raises BadRequest and Invalid."""
+    """The options of a list or watch. Raises BadRequest and Invalid."""
     query = request.query
     if not query:
         return ListOptions(Selection(served.resource))
@@ -44,7 +44,7 @@ def list_options(request: Request, served: ServedResource, watch: bool) -> ListO
 
 
 def call_of(request: Request, identity: Identity, now: str, verb: str, apply: bool = False) -> WriteContext:
-    """Raises Invalid."""
+    """The options of a write. Raises Invalid."""
     query = request.query
     manager = query.get("fieldManager", "")
     validation = query.get("fieldValidation", "")

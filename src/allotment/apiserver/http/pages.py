@@ -1,4 +1,4 @@
-"""A place for pages that people look at: whoever serves them gets the requests below one path, and says who may see what."""
+"""The interface for pages that people look at: their handler gets all requests below one path, and checks rights itself."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from allotment.apiserver.http.reply import Response, StreamResponse
 from allotment.apiserver.http.request import Request
 
 Who = Callable[[], Identity]
-"""Who sends a request, found out anew at each call: a token may end while a stream goes on. Raises Unauthorized or Forbidden."""
+"""Identifies the sender, again at each call: a token may expire during a stream. Raises Unauthorized or Forbidden."""
 
 
 class Pages(Protocol):
-    """Requests with GET for ``root`` and all below it. Nobody has been asked who they are, so that a page can ask."""
+    """Handles GET requests for ``root`` and all paths below it, before authentication, so that a page can ask for a login."""
 
     root: str
 

@@ -1,8 +1,8 @@
-"""Requests out of the bytes of a connection.
+"""Parses requests from the bytes of a connection.
 
-httptools reads HTTP. Here its reports are counted, as it bounds nothing itself, and put together to heads; and what it would
-let pass is refused that two readers could understand differently: another version, a compressed body, a body behind a
-change of protocol, headers behind the body.
+httptools reads HTTP. This module bounds its input, as httptools does not, and assembles its reports into heads. It also
+refuses input that two readers could interpret differently: another version, a compressed body, a body after a change of
+protocol, headers after the body.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class Head(NamedTuple):
     method: str
     url: bytes
     headers: Headers
-    chunks: bool  # the peer can read a reply in chunks
+    chunks: bool  # the peer accepts a chunked reply
     keep_alive: bool
-    continues: bool  # the peer waits to be told that its body is wanted
+    continues: bool  # the peer waits for permission to send its body
 
 
 class Heard(Protocol):
-    """Whom a parser tells of requests, each in this order. What is raised here ends the parser."""
+    """Receives the events of a parser, for each request in this order. An exception raised here ends the parser."""
 
     def request_begins(self) -> None: ...
 
@@ -58,18 +58,18 @@ class Parser:
         self._url = b""
         self._headers: Headers = []
         self._head_bytes = 0
-        self._unheard = 0  # bytes since httptools last reported something: it may be keeping them
+        self._unheard = 0  # bytes since httptools last reported anything: it may be buffering them
         self._in_head = False
         self._continues = False
 
     def feed(self, data: bytes | memoryview) -> StatusError | None:
-        """Reads on. Returns what is wrong with what was read, if anything is."""
+        """Parses more input. Returns the error in it, if there is one."""
         self._unheard += len(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            return None  # who asks for another protocol (``kubectl exec``) is answered in this one
-        except httptools.HttpParserError:  # bad syntax, or as we told it to
+            return None  # a request for another protocol (``kubectl exec``) gets an answer in this one
+        except httptools.HttpParserError:  # bad syntax, or an error that we raised
             if self._head_bytes <= limits.MAX_HEADERS:
                 return BadRequest("this is no HTTP request that the server can read")
         if self._head_bytes > limits.MAX_HEADERS or self._unheard > limits.MAX_HEADERS:
@@ -77,7 +77,7 @@ class Parser:
         return None
 
     def close(self) -> None:
-        """Lets go of what was read in part. Nothing is fed any more."""
+        """Drops partial input. Nothing may be fed afterwards."""
         self._parser = None
 
     # --- what httptools reports ---
@@ -99,7 +99,7 @@ class Parser:
         if self._head_bytes > limits.MAX_HEADERS or len(headers) >= limits.MAX_HEADER_COUNT:
             self._count(limits.MAX_HEADERS)
         if not self._in_head:
-            return  # behind the body anything may be said, and nothing of it counts
+            return  # trailers may contain anything, and we ignore them
         name = name.lower()
         if name in _TELLING:
             self._look_at(name, value.lower())
@@ -133,7 +133,7 @@ class Parser:
         if name == b"expect":
             self._continues = self._continues or value == b"100-continue"
         elif value.strip() != b"chunked":
-            raise ValueError("only chunks are read")  # httptools would take what is compressed for plain text
+            raise ValueError("only chunks are read")  # httptools would treat compressed data as plain text
 
     def _count(self, size: int) -> None:
         self._head_bytes += size

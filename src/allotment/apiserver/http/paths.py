@@ -1,4 +1,4 @@
-"""Paths that are no resources: health, version, metrics, OpenAPI."""
+"""Paths that are not resources: health, version, metrics, OpenAPI."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ KUBERNETES = (1, 37, 1)
 """The version of Kubernetes whose API we speak."""
 
 Check = Callable[[], str | None]
-"""What is wrong, or None."""
+"""Returns what is wrong, or None."""
 
 
 class Paths:
-    """``ready`` are the checks of /readyz; ``find_document`` looks up what others serve (OpenAPI)."""
+    """Serves these paths. ``ready`` are the checks of /readyz; ``find_document`` looks up other documents (OpenAPI)."""
 
     def __init__(
         self,

@@ -1,9 +1,9 @@
-"""How pressing a request is, and whose: the level and the flow in which it is queued (``fairness.py``).
+"""The level and the flow in which a request is queued (``fairness.py``).
 
-The levels are Kubernetes' in spirit: what keeps a cluster alive goes before what people do with it, and who has not
-said who they are comes last. Administrators (``system:masters``) and callers in this process are not queued at all.
-A flow is a user; of service accounts their namespace, as whoever may make one there may make a thousand; of those who
-have not said who they are an address.
+The levels follow the idea of Kubernetes': requests that keep a cluster alive come before those of people, and anonymous
+requests come last. Administrators (``system:masters``) and callers in this process are not queued at all. A flow is a
+user. All service accounts of a namespace are one flow, as somebody who may create one may create a thousand. An anonymous
+flow is an address.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from allotment.apiserver.http.fairness import Level
 from allotment.apiserver.http.route import Target
 
 PROBES = Level("probes", seats=20, work=8, flow_queue=10_000, queue=20_000)
-"""Answered however busy the server is: whoever asks would otherwise take it for dead."""
+"""Health checks are answered however busy the server is: otherwise it would seem dead."""
 LEADERS = Level("leader-election", seats=20, work=4, flow_queue=50, queue=200)
 NODE = Level("nodes", seats=120, work=8, flow_queue=50, queue=2_000)
 SYSTEM = Level("system", seats=120, work=16, flow_queue=200, queue=1_000)
 WORKLOAD = Level("workload", seats=320, work=16, flow_queue=100, queue=1_000)
 CATCH_ALL = Level("catch-all", seats=20, work=4, flow_queue=20, queue=200)
 REFUSALS = Level("refusals", seats=25_000, work=8, flow_queue=25_000, queue=25_000)
-"""Not of requests but of their refusals, which cost as much as small requests and come back as soon as they are out."""
+"""For refusals instead of requests: they cost as much as small requests, and clients come back at once."""
 LEVELS = (PROBES, LEADERS, NODE, SYSTEM, WORKLOAD, CATCH_ALL, REFUSALS)
-"""The most pressing first."""
+"""Highest priority first."""
 
 _OURS = ("allotment:", "system:kube-", "system:serviceaccount:kube-system:")
 _WORK_BYTES = 64 * 1024
-"""Of a body; as many again are as much work as another small request."""
+"""Each such number of bytes in a body is as much work as another small request."""
 _WORK_OBJECTS = 200
-"""Of a list."""
+"""The same for objects in a list."""
 WIDEST = 16
 
 
 class QueuePlace(NamedTuple):
-    """Where a request is queued. None for a level: it is not."""
+    """Where a request is queued. Without a level, it is not queued."""
 
     level: Level | None
     flow: str
@@ -63,5 +63,5 @@ def place_of(identity: Identity, target: Target | None, address: str) -> QueuePl
 
 
 def width_of(body: int = 0, objects: int = 0) -> int:
-    """How much work a request is, by the bytes of its body or the objects that it lists."""
+    """The work of a request, by the bytes of its body or the objects that it lists."""
     return min(1 + body // _WORK_BYTES + objects // _WORK_OBJECTS, WIDEST)

@@ -1,11 +1,11 @@
-"""Request bodies in Kubernetes' protobuf form, read into plain JSON values.
+"""Reads request bodies in Kubernetes' protobuf form into plain JSON values.
 
 kubectl and Kubernetes' own components send some objects this way and do not fall back to JSON. A body is four magic
 bytes, then an envelope (``runtime.Unknown``) with the apiVersion, the kind and the object's own bytes, which the tables
-of ``api.wire`` give names to. We only read this form: every client accepts JSON in reply.
+of ``api.schema.wire`` decode. We only read this form: every client accepts JSON in reply.
 
-What protobuf always writes and JSON leaves out (an empty string, a false) is left out; numbers that we do not know are
-skipped, as newer clients may send them. Anything malformed is a BadRequest.
+Values that protobuf always writes and JSON omits (an empty string, a false) are omitted. Unknown field numbers are
+skipped, as newer clients may send them. Malformed input is a BadRequest.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from allotment.apiserver.store.record import Obj
 MAGIC: Final = b"k8s\x00"
 CONTENT_TYPE: Final = "application/vnd.kubernetes.protobuf"
 MAX_MESSAGE_DEPTH: Final = 100
-"""Messages inside one another."""
+"""The deepest nesting of messages."""
 
 _EMPTY: Final = memoryview(b"")
 
@@ -76,17 +76,17 @@ def _message_of(api_version: str, kind: str) -> Message:
 
 
 class _Malformed(ValueError):
-    """The bytes are not what the message has. Its text completes a sentence about the body."""
+    """The bytes do not match the message type. The text completes a sentence about the body."""
 
 
 # --- the wire: numbers and lengths ---
 
 Value = int | memoryview
-"""A value as it is on the wire: a varint as an int, everything else as its bytes, which are not copied."""
+"""A value on the wire: a varint as an int, everything else as its bytes, which are not copied."""
 
 
 def _varint(data: memoryview, at: int) -> tuple[int, int]:
-    """A number of up to 64 bits, seven to a byte, and where it ends."""
+    """A number of up to 64 bits, seven to a byte, and the offset after it."""
     value = shift = 0
     for byte in data[at : at + 10]:
         at += 1
@@ -98,7 +98,7 @@ def _varint(data: memoryview, at: int) -> tuple[int, int]:
 
 
 def _fields(data: memoryview) -> Iterator[tuple[int, Value]]:
-    """The numbers and values of a message, in order. Nearly all keys and lengths are one byte: that is the fast path."""
+    """The field numbers and values of a message, in order. The fast path is for keys and lengths of one byte."""
     at, end = 0, len(data)
     while at < end:
         key, at = (data[at], at + 1) if data[at] < 0x80 else _varint(data, at)
@@ -122,7 +122,7 @@ def _fields(data: memoryview) -> Iterator[tuple[int, Value]]:
 
 
 def _parts(data: memoryview) -> dict[int, Value]:
-    """The fields of a small message of which each stands once."""
+    """The fields of a small message, each of which occurs once."""
     return dict(_fields(data))
 
 
@@ -154,7 +154,7 @@ def _object(message: Message, data: memoryview, depth: int) -> Obj:
 
 
 _NEVER_OMITTED: Final = frozenset({"quantity", "int-or-string"})
-"""Structs to Go, so JSON never leaves them out."""
+"""Structs in Go, so JSON never omits them."""
 
 
 def _repeated(field: Field, value: Value, depth: int) -> list[Any]:
@@ -168,7 +168,7 @@ def _repeated(field: Field, value: Value, depth: int) -> list[Any]:
 
 
 def _entry(field: Field, value: Value, depth: int) -> tuple[str, Any]:
-    """A map's entry: a message with the key under 1 and the value under 2."""
+    """A map entry: a message with the key under 1 and the value under 2."""
     key = ""
     item: Value = 0 if field.type in _VARINTS else _EMPTY
     if not isinstance(value, memoryview):
@@ -195,7 +195,7 @@ def _value(field: Field, value: Value, depth: int) -> Any:
 
 
 def _special(message: Message, made: Obj) -> Any:
-    """Messages that are no objects in JSON."""
+    """Messages that are not objects in JSON."""
     if message.is_list:
         return made.get("items", [])
     own = message.name.removeprefix(_APIEXTENSIONS)
@@ -225,7 +225,7 @@ def _text(value: memoryview) -> str:
 
 
 def _raw(value: memoryview) -> Any:
-    """JSON inside protobuf, as RawExtension and FieldsV1 have it."""
+    """JSON inside protobuf, as in RawExtension and FieldsV1."""
     text = _parts(value).get(1)
     if not isinstance(text, memoryview) or not text:
         return None

@@ -1,4 +1,4 @@
-"""What goes back: a body at once, or a stream of lines."""
+"""Replies: a body at once, or a stream of lines."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ Headers = list[tuple[bytes, bytes]]
 encode = msgspec.json.Encoder().encode
 _JSON = b"application/json"
 BYTES_AHEAD = 64 * 1024
-"""Bytes of a reply that are made before any of it is sent."""
+"""The most bytes of a reply that are made before any of it is sent."""
 PIECES = 3
-"""The same in pieces, each of which may be much work, however short it is: the beginning and the end of a list and one between."""
+"""The same limit in pieces, as even a short piece may be much work: the start and the end of a list, and one between."""
 
 
 @dataclass(slots=True)
 class Response:
-    """A complete answer. Of a long one ``body`` is only the beginning; ``rest`` makes the pieces that follow, as they are taken."""
+    """A complete answer. For a long one, ``body`` is only the beginning; ``rest`` makes the other pieces on demand."""
 
     status: int
     body: bytes
@@ -34,7 +34,7 @@ class Response:
 
     @staticmethod
     def made(pieces: Iterator[Buffer], content_type: bytes = _JSON) -> Response:
-        """Of pieces: whole if they are few bytes, else from the first of them on."""
+        """A response from pieces: complete if they are few bytes, else with the first ones as its beginning."""
         begun: list[Buffer] = []
         size = 0
         for piece in pieces:
@@ -62,7 +62,7 @@ class Response:
 
 @dataclass(slots=True, eq=False)
 class StreamResponse:
-    """An answer that goes on: batches of lines as they come. ``end`` ends it, also while nothing comes."""
+    """A streamed answer: batches of lines as they come. ``end`` ends it even while it waits for a line."""
 
     lines: AsyncGenerator[bytes, None]
     end: Callable[[], None]
@@ -72,7 +72,7 @@ class StreamResponse:
 
 
 async def whole(pieces: Iterable[Buffer], pause: Callable[[], Awaitable[None]]) -> bytes:
-    """All pieces in one, made with a look at other requests in between."""
+    """All pieces joined; other requests get their turn in between."""
     made: list[Buffer] = []
     for piece in pieces:
         made.append(piece)
@@ -87,12 +87,12 @@ def as_yaml(body: bytes) -> bytes:
 
 
 def pretty(body: bytes) -> bytes:
-    """A JSON body as people like to read it."""
+    """A JSON body with indentation, for people."""
     return msgspec.json.format(body, indent=2) + b"\n"
 
 
 def warning_headers(warnings: list[str]) -> Headers:
-    """Warnings as HTTP has them; what a header cannot hold is left out."""
+    """Warnings as HTTP headers; those that a header cannot hold are left out."""
     return [(b"warning", f'299 - "{_quoted(text)}"'.encode("latin-1", "replace")) for text in warnings]
 
 

@@ -1,4 +1,4 @@
-"""A request as it comes in: its query, its headers, and its body within bounds."""
+"""An incoming request: its query, its headers, and its body within bounds."""
 
 from __future__ import annotations
 
@@ -25,37 +25,37 @@ from allotment.cel.times import SECOND, parse_duration
 
 MAX_BODY = 3 * 1024 * 1024
 MAX_VALUES = 100_000
-"""Values in one body, at all levels: several times those of the largest definitions of custom kinds."""
+"""The most values in one body, at all levels: several times those of the largest CustomResourceDefinitions."""
 MAX_PARAMETERS = 200
 _NUMBER = re.compile(r"[+-]?[0-9]+")
 _LONGEST_NUMBER = 40
-_SHORT_QUERY = 200  # bytes; most are the same few, and are parsed once
+_SHORT_QUERY = 200  # bytes; most values are the same few, which are parsed once
 
 JSON, YAML = "application/json", "application/yaml"
 _KNOWN = f"{JSON}, {YAML}, {protobuf.CONTENT_TYPE}"
 
 
 class ClientGone(Exception):
-    """The client went away before its request was complete. Nobody is there to be answered."""
+    """The client disconnected before its request was complete, so there is nobody to answer."""
 
 
 class Peer(Protocol):
-    """Who sends a request, as far as more of it is to come."""
+    """The sender of a request, from whom the rest of the body comes."""
 
     async def piece(self) -> tuple[bytes, bool]:
-        """Some of the body, and whether there is more. Raises Disconnected."""
+        """Some of the body, and whether there is more. Raises ClientGone."""
         ...
 
     async def gone(self) -> None:
-        """Returns when nobody is there any more to read the reply."""
+        """Returns when the client has disconnected."""
         ...
 
 
 class Request:
     """One request, from a peer on the network or from this process.
 
-    ``query`` and ``body`` come as they were sent (bytes) and are read when somebody asks, or as they are meant. Only from
-    this process does a request come with an ``identity``; ``certificate`` is one (DER) that TLS has verified.
+    ``query`` and ``body`` arrive either as raw bytes, which are parsed on demand, or already parsed. Only requests from this
+    process have an ``identity``; ``certificate`` (DER) was verified by TLS.
     """
 
     __slots__ = (
@@ -86,7 +86,7 @@ class Request:
         certificate: bytes | None = None,
         address: str = "",
     ) -> None:
-        """``peer`` is asked for the body unless it is given here; ``address`` is where it is."""
+        """The body comes from ``peer`` unless it is given here; ``address`` is the peer's address."""
         self.method = method
         self.path = path
         self.headers = headers  # names in lower case
@@ -94,29 +94,29 @@ class Request:
         self.identity = identity
         self.certificate = certificate
         self.address = address
-        self.flow = ""  # whose turn it takes where users take turns
-        self.judged: Callable[[str], None] = _nobody_asks  # hears which user it is of
-        self.pause: Callable[[], Awaitable[None]] = _let_others  # between two parts of a long reply
+        self.flow = ""  # the user whose turn the request takes
+        self.judged: Callable[[str], None] = _nobody_asks  # called with the user once it is known
+        self.pause: Callable[[], Awaitable[None]] = _let_others  # awaited between two parts of a long reply
         self._query = query
         self._body = body
 
     @property
     def query(self) -> Mapping[str, str]:
-        """The parameters; of one that is given more than once, the first. Raises BadRequest."""
+        """The parameters; of a repeated one, the first. Raises BadRequest."""
         query = self._query
         if isinstance(query, bytes):
             query = self._query = (_parsed if len(query) <= _SHORT_QUERY else _parsed.__wrapped__)(query)
         return query
 
     def flag(self, name: str) -> bool | None:
-        """A parameter that is true or false; None if it is not there."""
+        """A parameter that is true or false; None if it is absent."""
         value = self.query.get(name)
         if value is None:
             return None
         return value.lower() not in ("false", "0")
 
     def number(self, name: str) -> int | None:
-        """A parameter that is a whole number of 64 bits, as Go reads it; None if it is not there. Raises BadRequest."""
+        """A parameter that is a 64-bit whole number, read as Go does; None if it is absent. Raises BadRequest."""
         value = self.query.get(name)
         if value is None:
             return None
@@ -127,7 +127,7 @@ class Request:
         return int(value)
 
     def seconds(self, name: str) -> float | None:
-        """A parameter that is a duration (``30s``, ``1m30s``), in seconds; None if it is not there. Raises BadRequest."""
+        """A parameter that is a duration (``30s``, ``1m30s``), in seconds; None if it is absent. Raises BadRequest."""
         value = self.query.get(name)
         if not value:
             return None
@@ -148,16 +148,19 @@ class Request:
 
     @property
     def content_type(self) -> str:
-        """What the body is said to be. A program that says nothing sends JSON, as the Python client of Kubernetes does; of a
-        browser nothing is guessed, as any page can have it send a body without a type."""
+        """The declared type of the body.
+
+        Without a declaration, a program's body counts as JSON, as the Python client of Kubernetes expects. For a browser we
+        guess nothing, as any page can make it send a body without a type.
+        """
         said = self.header(b"content-type").partition(";")[0].strip().lower()
         return said or ("" if caused_by_page(self.headers) else JSON)
 
     async def body(self, limit: int = MAX_BODY, counted: Callable[[int], None] | None = None) -> bytes:
-        """The whole body, which is kept. Never holds more than ``limit`` and a piece. Raises TooLarge and Disconnected.
+        """The whole body, which is kept. Never holds more than ``limit`` and a piece. Raises TooLarge and ClientGone.
 
-        ``counted`` hears how much has come and may raise. A body that comes too slowly ends the connection
-        (``connection.py``), and so this.
+        ``counted`` is called with the size received so far, and may raise. If a body arrives too slowly, ``connection.py``
+        closes the connection, which ends this call.
         """
         if self._body is not None or self.peer is None:
             body = self._body or b""
@@ -182,7 +185,7 @@ class Request:
 
 
 def _nobody_asks(user: str) -> None:
-    """Of a request that came over no connection."""
+    """The pause of a request that came over no connection: none."""
 
 
 async def _let_others() -> None:
@@ -201,10 +204,10 @@ def _parsed(raw: bytes) -> Mapping[str, str]:
 
 
 class Body:
-    """A decoded body, with what tells which keys stood twice."""
+    """A decoded body, with the raw text in which to find duplicate keys."""
 
     def __init__(self, raw: bytes, content_type: str, kind: str) -> None:
-        """``kind`` is what it should be, for messages. Raises BadRequest and UnsupportedMediaType."""
+        """``kind`` is the expected kind, for messages. Raises BadRequest and UnsupportedMediaType."""
         self._raw = raw if content_type == JSON or not raw else b""
         self.value = decode(raw, content_type, kind)
 
@@ -233,7 +236,7 @@ def decode(raw: bytes, content_type: str, kind: str) -> Any:
 
 
 def check_values(value: Any, raw: bytes) -> None:
-    """Raises TooLarge for a body of more values than anything real has: each costs some microseconds, whatever it is.
+    """Raises TooLarge for a body with more values than any real object: each costs some microseconds.
 
     A body has no more values than bytes, so most need not be walked over.
     """
@@ -253,11 +256,11 @@ def check_values(value: Any, raw: bytes) -> None:
 
 
 class NotJson(ValueError):
-    """Text that is no JSON. The message says why, in Go's words where we have them."""
+    """The text is not JSON. The message says why, in Go's words where we know them."""
 
 
 def decode_json(raw: bytes) -> Any:
-    """Raises NotJson, and BadRequest for what is nested too deeply."""
+    """Parses JSON. Raises NotJson, and BadRequest for text that nests too deeply."""
     if too_deep(raw):
         raise BadRequest(f"the object is nested too deeply; at most {MAX_DEPTH} levels are read")
     try:
@@ -268,7 +271,7 @@ def decode_json(raw: bytes) -> Any:
 
 
 def decode_yaml(raw: bytes) -> Any:
-    """Raises BadRequest. What an alias stands for may be far more than the text says, so one is as much work as may be."""
+    """Parses YAML. Raises BadRequest. Aliases can expand to far more than the text, so one counts as maximal work."""
     if b"*" in raw:
         spend(ALLOWED_MICROSECONDS + 1)
     try:

@@ -1,4 +1,4 @@
-"""Requests to resources: from a verb on a path to a call of the registry, and from what comes of it to a reply."""
+"""Requests to resources: turns a verb on a path into a call of the registry, and the result into a reply."""
 
 from __future__ import annotations
 
@@ -77,11 +77,11 @@ _NO_STRATEGIC = (
     "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, "
     "application/merge-patch+json, application/apply-patch+yaml"
 )
-"""Custom kinds have no strategic merge patch."""
+"""Patch types for custom kinds, which have no strategic merge patch."""
 LARGE_BODY = 32 * 1024
-"""Bytes of a body, and of the object that it changes, that are worked on at once; larger ones in a thread."""
+"""The most bytes of a body, and of the object that it changes, to process on the event loop; a thread takes larger ones."""
 THREADS = 2
-"""That read and write large bodies in other forms than JSON, so that they leave most of the processor to others."""
+"""Threads that convert large bodies to and from forms other than JSON; few, so that others get most of the processor."""
 ATTEMPTS = 5
 """To prepare a large write that others overtake."""
 MAX_REWRITTEN = 4 * 1024 * 1024
@@ -90,7 +90,7 @@ _PRETTY_AGENTS = ("curl/", "Wget/", "Mozilla/")
 
 
 MAX_REVIEW = 256 * 1024
-"""Bytes of a question that is answered at once, as nothing is stored: thousands of groups."""
+"""The most bytes of a review, which is answered on the event loop, as nothing is stored: thousands of groups fit."""
 
 
 class Resources:
@@ -104,16 +104,17 @@ class Resources:
         self._now = now
         self._clock = clock
         self._forms = HeavyWork(THREADS)
-        self._heavy = HeavyWork(1)  # threads share one interpreter with the loop: two would take two thirds
+        # threads share one interpreter with the loop: two of them would take two thirds of it
+        self._heavy = HeavyWork(1)
 
     def count(self, served: ServedResource) -> int:
-        """How many objects there are of a kind."""
+        """How many objects of a kind exist."""
         return self._registry.store.count(served.resource.id)
 
     async def answer(
         self, request: Request, target: Target, verb: str, served: ServedResource, identity: Identity
     ) -> Response | StreamResponse:
-        """The reply to a request that is authorized, and whose verb is the kind's (``check_verb``). Raises StatusError."""
+        """The reply to an authorized request whose verb the kind supports (``check_verb``). Raises StatusError."""
         if target.subresource and target.subresource != "status":
             return await self._subresource(request, target, verb, served, identity)
         if verb == "get":
@@ -146,7 +147,7 @@ class Resources:
         served: ServedResource,
         identity: Identity,
     ) -> Prepared:
-        """What a request wants to write, made and checked. Raises StatusError."""
+        """Prepares and checks the write that a request wants. Raises StatusError."""
         registry, namespace, name, subresource = (
             self._registry,
             target.namespace,
@@ -169,7 +170,8 @@ class Resources:
             return registry.patches.prepare(served, namespace, name, type_, patch, call, subresource, faults)
         call = call_of(request, identity, self._now(), verb)
         body = _body(request, raw, served.resource.kind)
-        of_ours = None if served.resource.readers else served.schema  # custom kinds are read as they come
+        # custom kinds are read without a schema here
+        of_ours = None if served.resource.readers else served.schema
         obj = accepted(served, body.value, body.duplicates(of_ours), call)
         if verb == "create":
             return registry.writes.prepare_create(served, namespace, obj, call)
@@ -185,8 +187,10 @@ class Resources:
         verb: str,
         served: ServedResource,
     ) -> tuple[Written, WriteContext]:
-        """Does a write. A large one, or one that turns out to be much work, is prepared in a thread, and anew if others changed the
-        object meanwhile."""
+        """Does a write.
+
+        A thread prepares a write that is large or turns out to be much work, and starts again if others changed the object.
+        """
         writes, raw = self._registry.writes, await request.body()
         record = self._registry.store.head(served.key(target.namespace, target.name)) if target.name else None
         if len(raw) + (len(record.data) if record is not None else 0) <= LARGE_BODY:
@@ -203,7 +207,7 @@ class Resources:
     async def review(
         self, request: Request, target: Target, verb: str, review: Review, identity: Identity
     ) -> Response:
-        """Answers a question that is not stored."""
+        """Answers a review, which is not stored."""
         if verb != "create":
             raise MethodNotAllowed("the server does not allow this method on the requested resource")
         call = call_of(request, identity, self._now(), verb)
@@ -249,7 +253,7 @@ class Resources:
     async def _read_ahead(
         self, request: Request, served: ServedResource, namespace: str, options: ListOptions
     ) -> None:
-        """Reads what a selector asks about, group by group, before everything that it selects is taken at once."""
+        """Decodes the objects that a selector tests, group by group, before the selected ones are taken in one step."""
         selection = options.selection
         for group in self._registry.reads.unread(served, namespace, options):
             largest = max(len(record.data) for record in group)
@@ -303,11 +307,11 @@ class Resources:
         return Response(status, body, wanted.media_type.encode(), headers)
 
     async def _aside(self, request: Request, size: int, work: Callable[[], T]) -> T:
-        """Reading or writing a body, or an object in another form: of a large one in a thread, while others are served."""
+        """Converts a body or an object; for a large one a thread does it, while the loop serves others."""
         return work() if size <= LARGE_BODY else await self._forms.run(request.flow, work)
 
     async def _at_hand(self, request: Request, served: ServedResource, key: Key, work: Callable[[], T]) -> T:
-        """Works on one object as it is, at once; a thread decodes a large one before, and anew if others changed it meanwhile."""
+        """Works on the present state of one object in one step; before that, a thread decodes a large one, repeatedly if needed."""
         store = self._registry.store
         for _ in range(ATTEMPTS):
             record = store.head(key)
@@ -322,7 +326,7 @@ class Resources:
     # --- patches ---
 
     def _require_create(self, served: ServedResource, target: Target, identity: Identity) -> None:
-        """A write that makes an object which is not there needs the right to create it, besides its own verb's."""
+        """A write that creates a missing object needs the right to create it, besides the right for its own verb."""
         if self._registry.store.head(served.key(target.namespace, target.name)) is not None:
             return
         attributes = attributes_of(target, "create", identity)
@@ -442,7 +446,7 @@ class Resources:
         view: SubresourceView,
         identity: Identity,
     ) -> Prepared:
-        """What a request wants to change by a view of an object, made and checked. Raises StatusError."""
+        """Prepares and checks a change through a view of an object. Raises StatusError."""
         where = (served, target.namespace, target.name, target.subresource, view)
         actions = self._registry.actions
         call = call_of(request, identity, self._now(), verb)
@@ -499,7 +503,7 @@ def _patch_type(request: Request, served: ServedResource) -> PatchType:
 
 
 def _body(request: Request, raw: bytes, kind: str) -> Body:
-    """A body decoded; ``kind`` is what it should be. Raises StatusError."""
+    """Decodes a body; ``kind`` is the expected kind. Raises StatusError."""
     body = Body(raw, request.content_type, kind)
     check_values(body.value, raw)
     return body
@@ -515,7 +519,7 @@ def _patch_of(raw: bytes) -> Any:
 
 
 def check_verb(served: ServedResource, target: Target, verb: str) -> None:
-    """Raises MethodNotAllowed for what cannot be done with a kind, or with its status."""
+    """Raises MethodNotAllowed for verbs that a kind, or its status, does not support."""
     resource = served.resource
     allowed = verb in resource.verbs
     if target.subresource == "status":
@@ -529,7 +533,7 @@ def check_verb(served: ServedResource, target: Target, verb: str) -> None:
 
 
 async def _until_gone(watching: Watching, peer: Peer | None) -> AsyncGenerator[bytes, None]:
-    """The lines of a watch until its client is gone, also while nothing happens. In process, a client closes them."""
+    """The lines of a watch until its client is gone, even if nothing happens. In-process clients close the stream."""
     gone = None
     if peer is not None:
         gone = asyncio.ensure_future(peer.gone())

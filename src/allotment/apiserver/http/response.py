@@ -12,14 +12,14 @@ LAST_CHUNK = b"0\r\n\r\n"
 
 _NO_GUESSING = b"x-content-type-options: nosniff\r\n"
 _NOT_KEPT = b"cache-control: no-store\r\n"
-"""Unless the answer says how long it is good. A browser neither guesses what an answer is nor keeps it."""
+"""Sent unless the answer has its own caching rules. Browsers must neither guess the type of an answer nor cache it."""
 
 _PHRASES = {each.value: each.phrase for each in HTTPStatus}
 _STATUS_LINES = [f"HTTP/1.1 {code} {_PHRASES.get(code, '')}\r\n".encode() for code in range(600)]
 
 
 def head_of(answer: Response | StreamResponse, length: bytes, date: bytes, keep_alive: bool) -> bytes:
-    """``length`` and ``date`` are whole headers."""
+    """The head of a reply. ``length`` and ``date`` are complete headers."""
     end = b"\r\n" if keep_alive else b"connection: close\r\n\r\n"
     told = _NOT_KEPT
     if answer.headers:

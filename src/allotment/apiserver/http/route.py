@@ -1,4 +1,4 @@
-"""What a path means: ``/apis/GROUP/VERSION/namespaces/NAMESPACE/PLURAL/NAME/SUBRESOURCE``, parts of it left out."""
+"""Parses paths: ``/apis/GROUP/VERSION/namespaces/NAMESPACE/PLURAL/NAME/SUBRESOURCE``, with optional parts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Target(NamedTuple):
 
 
 def target_of(path: str) -> Target | None:
-    """None if the path names no resource. Parts are what they are: empty or strange ones match nothing later."""
+    """The target of a path; None if it names no resource. Parts are not checked: empty or strange ones match nothing later."""
     parts = path.split("/")
     if not parts[-1]:
         parts.pop()

@@ -1,7 +1,7 @@
-"""Has requests wait until it is their turn: the queues of ``fairness.py`` in an event loop.
+"""Makes requests wait for their turn: the queues of ``fairness.py`` in an event loop.
 
-A request that finds a seat free goes on at once, without a future or a timer. Once in each pass of the event loop in which
-something began, the queues are told that their turn has come round. Who waits too long is refused, as Kubernetes does it.
+A request that finds a free seat continues at once, without a future or a timer. After each pass of the event loop in which
+something began, the queues start a new turn. A request that waits too long is refused, as in Kubernetes.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ WAIT_SECONDS = 15.0
 
 
 class Seats:
-    """Those of one server. ``wait_seconds`` is how long a request is kept waiting."""
+    """The seats of one server. ``wait_seconds`` is the longest time that a request waits."""
 
     def __init__(self, metrics: ServerMetrics, levels: Iterable[Level] = LEVELS) -> None:
         self.queues = {level.name: FairQueues(level) for level in levels}
         self.wait_seconds = WAIT_SECONDS
         self._metrics = metrics
         self._waiters: dict[Ticket, asyncio.Future[None]] = {}
-        self._begun: dict[FairQueues, None] = {}  # in which something began in this turn
+        self._begun: dict[FairQueues, None] = {}  # levels in which something began in this turn
         metrics.follow_queues(self.queues.values())
 
     async def take(self, place: QueuePlace, width: int = 1) -> Ticket | None:
-        """A seat, to be given back with :meth:`leave`; None for who needs none. Raises TooManyRequests."""
+        """Takes a seat, to be returned with :meth:`leave`; None if the request needs none. Raises TooManyRequests."""
         if place.level is None:
             return None
         ticket = self._arrived(place, width)
@@ -43,7 +43,7 @@ class Seats:
             self._told(self.queues[ticket.level.name].leave(ticket))
 
     async def pause(self, place: QueuePlace) -> None:
-        """Between two parts of a long reply: returns when it is the turn of whoever reads it. Refuses nobody."""
+        """Waits between two parts of a long reply until it is the reader's turn. Never refuses."""
         await asyncio.sleep(0)
         if place.level is None:
             return
@@ -66,7 +66,7 @@ class Seats:
         return ticket
 
     async def refuse(self, place: QueuePlace) -> None:
-        """Returns when it is time to refuse a request of whoever has this place."""
+        """Returns when a refusal for this place may be sent."""
         if place.level is not None:
             await self.pause(QueuePlace(REFUSALS, place.flow))
 

@@ -1,8 +1,8 @@
-"""Users take turns: who is next where few are served at a time. Events in, decisions out; no clock, no I/O.
+"""Lets users take turns where few are served at a time. Events in, decisions out; no clock, no I/O.
 
-The next one is of the user whose last turn is longest ago; who had none comes first, in the order of arrival. So between the
-arrival of a user's first request and its turn, every other user has at most one turn. Unlike in ``fairness.py``, where many small
-requests have seats at a time, who is served at once counts as having had a turn, and nobody is refused.
+The next turn goes to the user whose last turn is longest ago; users without one come first, in the order of arrival. So
+between the arrival of a user's first request and its turn, every other user has at most one turn. ``fairness.py`` differs:
+there many small requests have seats at a time. Here, being served at once counts as a turn, and nothing is refused.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ T = TypeVar("T")
 
 
 class Turns(Generic[T]):
-    """``places`` are served at a time. What :meth:`arrive` and :meth:`leave` return are those whose turn it is now."""
+    """At most ``places`` requests are served at a time. :meth:`arrive` and :meth:`leave` return those whose turn it is."""
 
     def __init__(self, places: int) -> None:
         self._places = places
         self._serving: Counter[str] = Counter()
         self._waiting: dict[str, deque[T]] = {}
-        self._last: dict[str, int] = {}  # turn of the users that are served or wait
+        self._last: dict[str, int] = {}  # last turn of the users that are served or wait
         self._turns = 0
 
     def arrive(self, user: str, one: T) -> list[T]:
@@ -28,12 +28,12 @@ class Turns(Generic[T]):
         return self._next()
 
     def leave(self, user: str) -> list[T]:
-        """One of a user's that had its turn is done."""
+        """A request that had its turn is done."""
         self._serving[user] -= 1
         return self._next()
 
     def give_up(self, user: str, one: T) -> None:
-        """One that waits does so no more."""
+        """A waiting request gives up."""
         self._waiting[user].remove(one)
         self._forget(user)
 

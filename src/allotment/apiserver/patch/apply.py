@@ -1,12 +1,12 @@
-"""Server-side apply: somebody states which fields of an object shall have which values, and owns those from then on.
+"""Server-side apply: a manager states the values of some fields of an object, and owns those fields from then on.
 
 1. The configuration is merged into the live object (``merge.py``).
-2. What the same manager applied before and does not mention any more is taken out, unless somebody else owns it.
-3. If that changes a field that somebody else owns, it is a conflict; with ``force`` the field changes its owner.
-4. Fields that are merely mentioned with the value they have are owned by both from then on.
+2. Fields that the same manager applied before and no longer mentions are removed, unless another manager owns them.
+3. A change to a field that another manager owns is a conflict; with ``force`` the field changes its owner.
+4. Fields that are mentioned with their present value are owned by both managers from then on.
 
-The manager "kubectl" gets help in moving from client-side apply: what its last-applied annotation has, and the object
-still has, is no conflict, and the annotation is kept up to date.
+The manager "kubectl" gets help in moving from client-side apply: fields that its last-applied annotation and the object
+have in common cause no conflict, and the annotation is kept up to date.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def _unmanaged(obj: Obj) -> Obj:
 
 
 def _checked(config: Any, schema: Schema, api_version: str, kind: str) -> Obj:
-    """A copy of the configuration, if it is one."""
+    """A copy of the configuration, if it is valid."""
     if not isinstance(config, dict) or not isinstance(config.get("metadata"), dict | None):
         raise BadRequest("error decoding patch: an applied configuration is an object with metadata")
     result: Obj = copied(config, "the applied configuration")
@@ -120,7 +120,7 @@ def _named(obj: Obj) -> str:
 
 
 def _entries(live: Obj | None, version: FieldVersion, now: str, subresource: str) -> Entries:
-    """Who owns what before. What nobody kept account of is one manager's, so that applying to it cannot be silent."""
+    """The previous owners. Untracked fields count as one manager's, so that applying to them cannot go unnoticed."""
     if live is None:
         return {}
     try:
@@ -131,7 +131,7 @@ def _entries(live: Obj | None, version: FieldVersion, now: str, subresource: str
 
 
 class _Change:
-    """One application, from the merge to the question whom it robs."""
+    """One application, from the merge to the search for conflicts."""
 
     def __init__(
         self, live: Obj, config: Obj, version: FieldVersion, entries: Entries, mine: ManagedEntry
@@ -165,7 +165,7 @@ class _Change:
             raise _conflict(conflicts)
 
     def _allowed(self) -> FieldSet:
-        """What kubectl's client-side apply set, and still has that value."""
+        """Fields that kubectl's client-side apply set and that still have that value."""
         text = self.live.get("metadata", {}).get("annotations", {}).get(LAST_APPLIED)
         try:
             last = copied(json.loads(text), "last applied") if text else None
@@ -179,7 +179,7 @@ class _Change:
             return EMPTY
 
     def _pruned(self, result: Obj, last: ManagedEntry | None) -> Obj:
-        """``result`` without what was applied last time, is not applied now, and is owned by nobody else."""
+        """``result`` without fields that were applied last time, are not applied now, and have no other owner."""
         if last is None or not last.fields:
             return result
         there = self.version.at(result, last.api_version)
@@ -198,14 +198,14 @@ class _Change:
         return back[0] if back is not None else result
 
     def _owned(self, first: str) -> dict[str, FieldSet]:
-        """What is owned, by version, the new configuration and what belongs to the server included."""
+        """All owned fields by version, including the new configuration and the server's own fields."""
         owned = {first: NEVER_OWNED}
         for entry in self.entries.values():
             owned[entry.api_version] = owned.get(entry.api_version, EMPTY) | entry.fields
         return owned
 
     def _with_owned(self, result: Obj, pruned: Obj, last: str, api_version: str, owned: FieldSet) -> Obj:
-        """``pruned`` (in version ``last``) with that back of ``result`` which is owned in ``api_version``."""
+        """``pruned`` (in version ``last``) with those fields of ``result`` restored that are owned in ``api_version``."""
         full = self.version.at(result, api_version)
         less = (pruned, self.version.schema) if api_version == last else self._converted(pruned, api_version)
         if full is None or less is None:
@@ -249,7 +249,7 @@ def _conflict(conflicts: list[tuple[ManagedEntry, Path]]) -> Conflict:
 
 
 def _rank(entry: ManagedEntry) -> tuple[str, str, str, bool, str]:
-    """Managers are told in the order of what identifies them, those with a subresource first."""
+    """The sort key of managers in messages: by what identifies them, those with a subresource first."""
     manager, operation, version, subresource = entry.owner
     return manager, operation, version, not subresource, subresource
 
@@ -273,7 +273,7 @@ def _finished(change: _Change, entries: Entries, manager: str) -> Obj:
 
 
 def _last_applied(config: Obj) -> str:
-    """A configuration as the annotation holds it: without the annotation itself, keys sorted, and a line end."""
+    """A configuration in the annotation's form: without the annotation itself, keys sorted, and a line end."""
     config = copied(config, "the applied configuration")
     metadata = config.get("metadata") or {}
     if metadata.get("annotations"):

@@ -1,12 +1,12 @@
-"""Which fields an object has, and in which it differs from another, by the schema of its kind.
+"""The fields of an object, and those in which it differs from another, by the schema of its kind.
 
-The schema decides what a field is. Maps and objects are taken apart field by field, keyed lists and sets element by
-element; scalars, and all that the schema calls atomic, are one field. Values without a schema are taken apart as far as
-they are maps; lists in them are atomic.
+The schema decides what a field is. Maps and objects split into their fields, keyed lists and sets into their elements;
+scalars, and everything that the schema calls atomic, are one field. Of values without a schema, maps split and lists are
+atomic.
 
-Two questions look alike and are answered differently, as in Kubernetes. :func:`fields_of` tells what an applied
-configuration mentions: an object's named fields count only through what is in them. :func:`compare` tells what a
-write added: there a new object counts itself too, so that who created ``labels`` owns it beside each label.
+As in Kubernetes, two similar questions have different answers. :func:`fields_of` gives the fields that an applied
+configuration mentions: an object's named fields count only through their content. :func:`compare` gives the fields that a
+write added: there a new object itself counts too, so that the creator of ``labels`` owns it as well as each label.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ABSENT: Final = object()
 
 
 class Comparison(NamedTuple):
-    """What a new object has no more, and what it has that the old one had not or had otherwise."""
+    """The fields that a new object no longer has, and those that it added or changed."""
 
     removed: FieldSet
     gained: FieldSet
@@ -39,7 +39,7 @@ class Comparison(NamedTuple):
         return self.removed | self.gained
 
     def without(self, fields: FieldSet) -> Comparison:
-        """Leaves fields and all below them out of the comparison."""
+        """The comparison without these fields and all below them."""
         removed, gained = self.removed.without(fields), self.gained.without(fields)
         return self if removed is self.removed and gained is self.gained else Comparison(removed, gained)
 
@@ -55,7 +55,7 @@ def items(schema: Schema) -> Schema:
 
 
 def opens(value: Any, schema: Schema) -> bool:
-    """Whether a value is taken apart; if not, it is one field."""
+    """Whether a value splits into several fields; if not, it is one field."""
     if isinstance(value, dict):
         return schema.map_type != "atomic"
     return isinstance(value, list) and schema.list_type != "atomic"
@@ -70,7 +70,7 @@ def fields_of(obj: Obj, schema: Schema) -> FieldSet:
 
 
 def _mentioned(value: Any, schema: Schema) -> Node | None:
-    """What is mentioned in a value that is no null; None if that is nothing."""
+    """The fields that a non-null value mentions; None if there are none."""
     if value.__class__ is list:
         return LEAF if schema.list_type == "atomic" else _mentioned_items(value, schema)
     if value.__class__ is not dict or schema.map_type == "atomic":
@@ -94,7 +94,7 @@ def _mentioned_items(value: list[Any], schema: Schema) -> Node | None:
     inside = items(schema)
     parts: Node = {}
     for step, item in zip(steps, value, strict=True):
-        if step in parts:  # of what is there twice, only the place is owned
+        if step in parts:  # for duplicate elements, only their place is owned
             parts[step] = LEAF
             continue
         node = _mentioned(item, inside)
@@ -147,7 +147,7 @@ def compare(old: Obj, new: Obj, schema: Schema) -> Comparison:
 
 
 def brought(new: Obj, schema: Schema) -> FieldSet:
-    """What a new object has that a blank one has not, or has otherwise; ``metadata`` itself is always there.
+    """The fields of a new object that differ from a blank one; ``metadata`` itself is always included.
 
     Raises BadElement for an element of a list that has no key.
     """
@@ -195,7 +195,7 @@ def _compare_maps(old: Obj, new: Obj, schema: Schema, removed: Node, gained: Nod
 
 
 def _differ(step: str, old: Any, new: Any, schema: Schema, removed: Node, gained: Node) -> None:
-    """Two unequal values of one field. A value that is taken apart against one that is not: all its parts differ."""
+    """Compares two unequal values of one field. If only one of them splits into fields, all of its parts differ."""
     opened, opens_now = opens(old, schema), opens(new, schema)
     if not opened and not opens_now:
         gained[step] = LEAF
@@ -266,7 +266,7 @@ _NOTHING: Final[Obj] = {}
 
 
 def blank(schema: Schema) -> Obj:
-    """An object of a kind before anybody wrote it: not nothing, but what a Go struct is when it is written out.
+    """An object of a kind before anybody wrote to it. It is not empty, but has the fields of an encoded Go struct.
 
     Nobody comes to own these by creating an object, so they matter: ``spec`` and ``spec.containers`` of a pod, for
     example. Custom kinds have no such fields. The result is shared and must not be changed.
@@ -286,7 +286,7 @@ def _blank(schema: Schema) -> Obj:
 
 
 def with_named_fields(fields: FieldSet, schema: Schema) -> FieldSet:
-    """``fields`` and the named fields on the way to them, which are there only through what is in them."""
+    """``fields`` and the named fields that contain them, which count only through their content."""
     return FieldSet(_named(fields.fields, schema))
 
 
@@ -305,7 +305,7 @@ def _named(parts: Node, schema: Schema) -> Node:
 
 
 def reconciled(fields: FieldSet, schema: Schema) -> FieldSet:
-    """``fields`` after the schema changed: of what has become atomic since, whoever owned a part owns the whole."""
+    """``fields`` after a schema change: the owner of a part of something that has become atomic owns the whole."""
     return FieldSet(_reconciled(fields.fields, schema))
 
 

@@ -1,11 +1,11 @@
-"""Sets of fields, as ``metadata.managedFields`` has them: which parts of an object somebody owns.
+"""Sets of fields as in ``metadata.managedFields``: the parts of an object that a manager owns.
 
 A set is kept in the very form in which it is sent and stored (fieldsV1): nested dicts, keyed by steps (``element.py``).
 ``{}`` is a field that is in the set and has no part in it; ``{".": {}, …}`` is in the set together with the parts named;
 a dict without ``.`` only leads to its parts. So ``{"f:spec": {"f:replicas": {}}}`` holds spec.replicas, but not spec.
 Writing a set costs nothing, and an operation shares all that it does not change. No dict of a set is ever changed.
 
-Membership says nothing of what is above or below: a set may hold a list and not its elements, or the reverse.
+Membership is independent of the fields above and below: a set may contain a list without its elements, or the reverse.
 """
 
 from __future__ import annotations
@@ -31,8 +31,7 @@ class FieldSet:
     __slots__ = ("_stored", "fields")
 
     def __init__(self, fields: Node | None = None, *, stored: bool = False) -> None:
-        """``fields`` is the canonical form, which :meth:`parse` makes from what somebody sent; its order matters only once
-        it is ``stored``, and so sorted."""
+        """``fields`` has the canonical form, which :meth:`parse` makes from input. It is sorted if it was ``stored``."""
         self.fields: Node = fields if fields is not None else {}
         self._stored = stored
 

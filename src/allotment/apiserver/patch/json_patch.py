@@ -21,9 +21,9 @@ from allotment.apiserver.store.record import Obj
 
 MAX_OPERATIONS: Final = 10_000
 MAX_COPIED: Final = 3 * 1024 * 1024
-"""Bytes of JSON that the copies of one patch may add up to."""
+"""The most bytes of JSON that the copies of one patch may add."""
 MAX_SHIFTED: Final = 50_000_000
-"""List elements that the insertions and removals of one patch may move."""
+"""The most list elements that the insertions and removals of one patch may move."""
 
 _COPYING: Final = 0.1
 """Microseconds for each byte that is copied, and then checked and stored."""
@@ -60,14 +60,14 @@ def json_patch(obj: Obj, operations: Any) -> Obj:
 
 
 def _does_not_apply(why: str) -> Invalid:
-    """Kubernetes' answer says only that something was wrong; the causes tell what."""
+    """The error for a patch that does not apply. As in Kubernetes, the message is general; the causes have the details."""
     return Invalid(
         "the server rejected our request due to an error in our request", {"causes": [{"message": why}]}
     )
 
 
 class _Document:
-    """The document while it is patched, and what the patch has cost so far."""
+    """The document while it is being patched, and the cost of the patch so far."""
 
     def __init__(self, root: Any) -> None:
         self.root = root

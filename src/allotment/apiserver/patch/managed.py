@@ -1,11 +1,11 @@
-"""Who owns which fields: what ``metadata.managedFields`` become when somebody writes an object.
+"""Field ownership: how a write changes ``metadata.managedFields``.
 
-A write makes its manager the owner of what it added or changed, together with what the same manager owned before, and
-takes that from all others; what it removed nobody owns any more. Managers are told apart by name, operation, apiVersion
-and subresource. An entry's time is that of the last write that gave it something.
+A write makes its manager the owner of the fields that it added or changed, in addition to those that the manager owned
+before, and takes them from all other managers; removed fields have no owner any more. Name, operation, apiVersion and
+subresource identify a manager. An entry's time is that of the last write that added to it.
 
 Entries keep fields in the apiVersion in which their manager wrote. They are compared with both objects converted to that
-version, so converters come in as an argument; entries of a version that is no longer known are dropped.
+version, so converters are an argument; entries of a version that is no longer known are dropped.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from allotment.apiserver.patch.fieldset import EMPTY, FieldSet
 from allotment.apiserver.store.record import Obj
 
 MAX_UPDATERS: Final = 10
-"""So many entries of updates are kept; older ones are merged into one."""
+"""The most entries of updates that are kept; older ones are merged into one."""
 ANCIENT: Final = "ancient-changes"
 UNKNOWN: Final = "unknown"
 
@@ -39,7 +39,7 @@ NEVER_OWNED: Final = FieldSet.of_names(
     "metadata.managedFields",
     "metadata.resourceVersion",
 )
-"""What the server fills in or what identifies an object: nobody's fields."""
+"""Fields that the server fills in or that identify an object: they have no owner."""
 _NEVER_OWNED: Final = frozenset(step[2:] for step in NEVER_OWNED.fields if step != "f:metadata")
 _NEVER_OWNED_METADATA: Final = frozenset(step[2:] for step in NEVER_OWNED.fields["f:metadata"])
 
@@ -47,11 +47,11 @@ Convert = Callable[[Obj, str], tuple[Obj, Schema] | None]
 """An object in another apiVersion, with the schema it has there; None if there is no such version."""
 
 Owner = tuple[str, str, str, str]
-"""Whom an entry is about: manager, operation, apiVersion (empty for Apply), subresource."""
+"""The manager of an entry: name, operation, apiVersion (empty for Apply), subresource."""
 
 
 class BadManagedFields(ValueError):
-    """managedFields that are not what they should be; the message says why."""
+    """The managedFields are invalid; the message says why."""
 
 
 class ManagedEntry(NamedTuple):
@@ -61,12 +61,12 @@ class ManagedEntry(NamedTuple):
     operation: str  # Update or Apply
     api_version: str
     subresource: str
-    time: str  # RFC 3339; empty if it is not known
+    time: str  # RFC 3339; empty if unknown
     fields: FieldSet
 
     @property
     def owner(self) -> Owner:
-        # Who applies is the same one in every version, so that applying in a newer one takes over what was applied.
+        # An applier is the same manager in every version, so that applying in a newer one takes over what it applied before.
         version = "" if self.operation == "Apply" else self.api_version
         return self.manager, self.operation, version, self.subresource
 
@@ -108,7 +108,7 @@ def track(
     sent = metadata.pop("managedFields", None)
     before = (old or {}).get("metadata", {}).get("managedFields") or []
     if old is not None and not before and not sent:
-        return False  # nobody keeps track of this object
+        return False  # ownership of this object is not tracked
     try:
         start = _sent_entries(sent) if sent is not None and sent != before and not subresource else None
         if start is None:
@@ -121,7 +121,7 @@ def track(
             entries = updated(start, old, new, version, manager, now=now, subresource=subresource)
         result = written(capped(entries)) if entries is not start or sent is not None else before
         reconciled = reconciled or entries is not start
-    except BadElement:  # a list without the keys it should have: better an old account than none
+    except BadElement:  # a list lacks its keys: an outdated account is better than none
         result = before
     if result:
         metadata["managedFields"] = result
@@ -129,7 +129,7 @@ def track(
 
 
 def _sent_entries(sent: Any) -> Entries | None:
-    """The entries that a client wants a write to start from; None if it sent none that can be read."""
+    """The entries that a client sent as the starting point of a write; None if it sent none that can be read."""
     if is_reset(sent):
         return {}
     try:
@@ -139,12 +139,12 @@ def _sent_entries(sent: Any) -> Entries | None:
 
 
 def is_reset(sent: Any) -> bool:
-    """Whether a client asks to forget who owns what: it sent no entry, or one that is empty."""
+    """Whether a client asks to reset ownership, by sending no entry or an empty one."""
     return isinstance(sent, list) and sent in ([], [{}])
 
 
 class FieldVersion(NamedTuple):
-    """The version in which a request speaks, and the way to others. ``reset`` holds in all of them."""
+    """The version of a request, and the conversion to others. ``reset`` applies to all of them."""
 
     api_version: str
     schema: Schema
@@ -159,7 +159,7 @@ class FieldVersion(NamedTuple):
 
 
 class ObjectDifference:
-    """How a new object differs from an old one, in each version that is asked for, apart from what is reset."""
+    """How a new object differs from an old one in each requested version, except for fields that are reset."""
 
     def __init__(self, old: Obj, new: Obj, version: FieldVersion) -> None:
         self._old, self._new, self._version = old, new, version
@@ -178,7 +178,7 @@ class ObjectDifference:
         return comparison
 
     def leaves(self, entry: ManagedEntry) -> FieldSet:
-        """What stays with an owner after the change."""
+        """The fields that an owner keeps after the change."""
         comparison = self.at(entry.api_version)
         if comparison is None:
             return EMPTY
@@ -220,7 +220,7 @@ def updated(
 
 
 def released(entries: Entries, difference: ObjectDifference, keep: Owner | None = None) -> Entries:
-    """The entries of all but ``keep`` without what a write takes from them. Those left empty are gone."""
+    """The entries of all managers but ``keep`` without the fields that a write takes. Empty entries are dropped."""
     left: Entries = {}
     for owner, entry in entries.items():
         fields = entry.fields if owner == keep else difference.leaves(entry)
@@ -230,7 +230,7 @@ def released(entries: Entries, difference: ObjectDifference, keep: Owner | None 
 
 
 def _ownable(obj: Obj) -> Obj:
-    """``obj`` without what is nobody's."""
+    """``obj`` without the fields that have no owner."""
     fields = {name: value for name, value in obj.items() if name not in _NEVER_OWNED}
     metadata = obj.get("metadata") or {}
     fields["metadata"] = {
@@ -250,7 +250,7 @@ def _unmanaged(obj: Obj) -> Obj:
 
 
 def capped(entries: Entries) -> Entries:
-    """The entries, those of the oldest updates merged, version by version, until few enough are left."""
+    """The entries after merging those of the oldest updates, version by version, until few enough are left."""
     if len(entries) <= MAX_UPDATERS:
         return entries
     updaters = sorted(
@@ -285,7 +285,7 @@ def capped(entries: Entries) -> Entries:
 def parsed(managed: Any, trusted: bool = False) -> Entries:
     """The entries of ``metadata.managedFields``. Raises BadManagedFields.
 
-    Those of a stored object are ``trusted``: we wrote them, so they need not be read step by step.
+    Those of a stored object are ``trusted``: we wrote them, so they need no validation.
     """
     if not isinstance(managed, list):
         raise BadManagedFields("managedFields must be a list")

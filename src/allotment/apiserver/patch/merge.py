@@ -1,8 +1,8 @@
-"""Merging an applied configuration into an object by the schema, and taking fields out of an object again.
+"""Merges an applied configuration into an object by the schema, and removes fields from an object.
 
-Merging never removes anything: the configuration wins where it says something, field by field in maps and objects,
-element by element in keyed lists and sets. Everything atomic is taken as a whole. The order of a merged list is the
-configuration's for what it has, and elements that only the object has stay where they stood among the others.
+Merging never removes anything: the configuration wins for the fields that it has, field by field in maps and objects,
+element by element in keyed lists and sets. Atomic values are taken as a whole. A merged list has the configuration's order
+for the configuration's elements; elements that only the object has keep their place among the others.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from allotment.apiserver.patch.value import shown
 from allotment.apiserver.store.record import Obj
 
 MAX_FAULTS: Final = 20
-"""So many of a configuration's faults are told."""
+"""The most faults of a configuration that we report."""
 
 
 def merged(live: Obj, config: Obj, schema: Schema) -> Obj:
@@ -50,7 +50,7 @@ def _merged_lists(live: list[Any], config: list[Any], schema: Schema) -> list[An
     steps = [of_item(item, schema) for item in live]
     ours: dict[str, Any] = {}
     for step, item in zip(steps, live, strict=True):
-        ours[step] = None if step in ours else item  # what is there twice is not merged with
+        ours[step] = None if step in ours else item  # duplicates are not merged
     inside = items(schema)
 
     def taken(step: str) -> Any:
@@ -70,7 +70,7 @@ def _merged_lists(live: list[Any], config: list[Any], schema: Schema) -> list[An
                 place += 1
                 continue
             if step in done or (coming and step != coming[0] and shared and shared[0] != step):
-                place += 1  # it has its place among the configuration's elements
+                place += 1  # it is placed among the configuration's elements
                 continue
         if coming:
             step = coming.popleft()
@@ -92,7 +92,7 @@ _SCALARS: Mapping[str, tuple[type, ...]] = {
 def faults(config: Any, schema: Schema) -> list[str]:
     """What is wrong with a configuration: unknown fields, wrong types, elements of lists without a key of their own.
 
-    No more than ``MAX_FAULTS`` are looked for.
+    It stops after ``MAX_FAULTS``.
     """
     return list(islice(_faults(config, schema, None), MAX_FAULTS))
 
@@ -115,7 +115,7 @@ def _faults(config: Any, schema: Schema, trail: Trail) -> Iterator[str]:
 
 
 def _path(trail: Trail) -> str:
-    """A way as messages about configurations have it: with a dot before the first name."""
+    """A path for messages about configurations, with a dot before the first name."""
     path = dotted(trail)
     return path if path[:1] in ("[", "") else f".{path}"
 
@@ -149,16 +149,16 @@ def _faults_of_list(config: list[Any], schema: Schema, trail: Trail) -> Iterator
 def without(obj: Obj, fields: FieldSet, schema: Schema) -> Obj:
     """``obj`` without the members of ``fields``, as a new object.
 
-    A map or list that becomes empty thereby, but is not itself a member, is null in the result: it is still there for
-    a comparison, so that whoever owns it goes on to do so. :func:`settled` takes it away.
+    A map or list that becomes empty but is not itself a member is null in the result. It still exists for a comparison,
+    so that its owner keeps it. :func:`settled` removes it.
     """
     return _without(obj, fields.fields, schema) or {}
 
 
 def settled(obj: Obj, before: Obj, config: Obj, schema: Schema) -> Obj:
-    """``obj`` without the nulls that :func:`without` left, of what was in ``before``; in a built-in kind without any.
+    """``obj`` without the nulls that :func:`without` left for content of ``before``; in built-in kinds, without any nulls.
 
-    What ``config`` wants empty is empty then, and everything else is gone.
+    Values that ``config`` wants empty are then empty; the others are gone.
     """
     return _settled_map(obj, before, config, schema, bool(schema.name))
 

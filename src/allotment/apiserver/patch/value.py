@@ -1,7 +1,7 @@
 """JSON values as patches handle them: copies that nobody else holds, and equality as JSON has it.
 
-A patch that is changed while it is worked off is copied first, through the encoder: that is the fastest deep copy there is, it
-leaves the caller's values alone, and it bounds depth, so that whatever walks over a copy may recurse.
+A patch that changes while it is applied is copied first, through the encoder. That is the fastest deep copy, leaves the
+caller's values alone, and bounds depth, so that walks over the copy may recurse.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 _decode = msgspec.json.Decoder().decode
 
 MAX_SHOWN: Final = 500
-"""How many characters of a value an error message repeats."""
+"""The most characters of a value that an error message repeats."""
 
 
 def encoded(value: Any, what: str) -> bytes:
@@ -51,7 +51,7 @@ def identity(value: Any) -> tuple[type, Any]:
 
 
 def shown(value: Any) -> str:
-    """A value the way Kubernetes' messages show it, which is Go's: ``map[name:web ports:[80 443]]``. Shortened."""
+    """A value as Kubernetes' messages show it, in Go's notation: ``map[name:web ports:[80 443]]``. Shortened."""
     text = _shown(value, MAX_SHOWN)
     return text if len(text) <= MAX_SHOWN else text[:MAX_SHOWN] + "..."
 

@@ -1,1 +1,1 @@
-"""What kinds there are and what a write must pass before it is stored."""
+"""The kinds of the API, and the checks that a write must pass before it is stored."""

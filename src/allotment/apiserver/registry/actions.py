@@ -1,4 +1,4 @@
-"""Subresources other than /status: actions, which do something, and views, which show an object in another way."""
+"""Subresources other than /status: actions, which do something, and views, which show an object in another form."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class ResourceActions:
         sent: Obj,
         call: WriteContext,
     ) -> Written:
-        """Does an action; what it answers is in ``Written.reply``. Raises StatusError."""
+        """Does an action; its answer is in ``Written.reply``. Raises StatusError."""
         record = self._head(served, namespace, name)
         old = record.peek()
         result = action.run(old, sent, ActionCall(call.identity, call.now, call.dry_run, self._services))
@@ -67,7 +67,7 @@ class ResourceActions:
         else:
             written = self._writes.store_changed(served, record, old, result.changed, call, subresource)
         outcome = written.outcome
-        for key, obj in result.others:  # once nothing speaks against it; what is written last is durable last
+        for key, obj in result.others:  # only after all checks; the last write becomes durable last
             outcome = self._writes.put(key, obj, call)
         return Written(outcome, created=True, reply=reply)
 
@@ -85,7 +85,7 @@ class ResourceActions:
         body: Any,
         call: WriteContext,
     ) -> Prepared:
-        """The change of an object by what a view of it should be."""
+        """The change of an object that gives its view the requested content."""
         record = self._head(served, namespace, name)
         sent = accepted_as(view.api_version, view.kind, _schema(view), body, [], call)
         return self._prepared(served, record, subresource, view, sent, call)

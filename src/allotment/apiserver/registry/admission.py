@@ -1,6 +1,7 @@
-"""Checks of a write that need more than the object: other objects, indexes, rights.
+"""Admission: checks of a write that need more than the object, such as other objects, indexes or rights.
 
-Each is a small class in ``admissions/``, one file a concern; the pipeline calls them in the catalogue's order after validation.
+Each is a small class in ``admissions/``, one file for each concern; the pipeline calls them in the catalogue's order after
+validation.
 Where a check depends on an index, the index follows the store's head (``Store.follow``): decisions and writes happen
 without an await between them, so what was checked is still true when the write takes its revision.
 """
@@ -23,11 +24,11 @@ _REMEMBERED = 1024
 
 @runtime_checkable
 class Mutation(Protocol):
-    """A concern that changes objects before they are validated: sets a service account, a priority."""
+    """A concern that changes objects before validation, for example sets a service account or a priority."""
 
     @property
     def mutated(self) -> Kinds:
-        """What it is asked to change; writes of other kinds pass it by."""
+        """The kinds that it may change; writes of other kinds bypass it."""
 
     def mutate(self, resource: Resource, obj: Obj, old: Obj | None, write: Write) -> None:
         """May change the object. Raises StatusError to refuse."""
@@ -35,11 +36,11 @@ class Mutation(Protocol):
 
 @runtime_checkable
 class Judgement(Protocol):
-    """A concern that judges objects when they are final."""
+    """A concern that judges objects in their final form."""
 
     @property
     def judged(self) -> Kinds:
-        """What it is asked to judge; writes of other kinds pass it by."""
+        """The kinds that it judges; writes of other kinds bypass it."""
 
     def admit(self, resource: Resource, obj: Obj, old: Obj | None, write: Write) -> None:
         """Raises StatusError to refuse. ``old`` is None on create, ``obj`` is the stored object on delete."""
@@ -50,7 +51,7 @@ Admission = Mutation | Judgement
 
 
 class Admissions:
-    """All concerns, each asked in its turn about the kinds that are its own."""
+    """All concerns, each called in its turn for its own kinds."""
 
     def __init__(self, admissions: Iterable[Admission]) -> None:
         every = tuple(admissions)

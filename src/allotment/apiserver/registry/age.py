@@ -1,4 +1,4 @@
-"""How long ago something was, in the few characters that a table has for it: ``42s``, ``3m10s``, ``5h``, ``12d``.
+"""Ages in the short form of tables: ``42s``, ``3m10s``, ``5h``, ``12d``.
 
 The steps are those of ``kubectl get``: two units while the larger one is small, one unit later. Times are RFC 3339.
 """
@@ -13,7 +13,7 @@ UNKNOWN = "<unknown>"
 
 _MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
 
-# Below the first number of seconds, the time is told in the second unit; and in the third one too, where there is one.
+# Below the first number of seconds, the age is written in the second unit, and in the third one too if there is one.
 _STEPS = (
     (2 * _MINUTE, (1, "s"), None),
     (10 * _MINUTE, (_MINUTE, "m"), (1, "s")),
@@ -27,7 +27,7 @@ _STEPS = (
 
 
 def told(seconds: int) -> str:
-    """A duration for people. A second or two into the future is a clock that differs, more is ``<invalid>``."""
+    """A duration for people. A second or two in the future count as clock difference, more is ``<invalid>``."""
     if seconds < 0:
         return "0s" if seconds >= -1 else "<invalid>"
     for limit, (size, unit), finer in _STEPS:
@@ -44,7 +44,7 @@ def between(earlier: str | None, later: str | None) -> int | None:
 
 
 def since(time: str | None, now: str, *, absent: str = UNKNOWN) -> str:
-    """How long ago a time was."""
+    """The age of a time."""
     seconds = between(time, now)
     return absent if seconds is None else told(seconds)
 

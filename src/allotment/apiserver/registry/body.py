@@ -1,7 +1,6 @@
-"""An object that a client sent, on its way into the registry: of the right kind, in the right shape.
+"""Brings an object that a client sent into the right kind and shape for the registry.
 
-Fields that the schema does not have, or that stand twice, are dropped, told in a warning, or refused, as the caller
-asked by ``fieldValidation``.
+Unknown and duplicate fields are dropped, reported in a warning, or refused, as ``fieldValidation`` requests.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from allotment.apiserver.store.record import Obj
 
 
 def accepted(served: ServedResource, sent: Any, duplicates: list[str], call: WriteContext) -> Obj:
-    """The body as an object of the served kind. ``duplicates`` as ``conform.duplicate_fields`` tells them."""
+    """The body as an object of the served kind. ``duplicates`` are those of ``conform.duplicate_fields``."""
     kind, said = served.resource.kind, sent.get("kind") if isinstance(sent, dict) else None
     if served.resource.readers and isinstance(said, str) and said not in ("", kind):
         metadata = sent.get("metadata")
@@ -59,7 +58,7 @@ def _accepted(
 
 
 def of_kind(api_version: str, kind: str, sent: Obj) -> Obj:
-    """What a body says of itself must be what its path says; what it leaves out is filled in."""
+    """Requires that kind and apiVersion of a body match its path, and fills in missing ones."""
     said_version, said_kind = sent.get("apiVersion"), sent.get("kind")
     if said_version == api_version and said_kind == kind:
         return sent
@@ -82,7 +81,7 @@ def of_kind(api_version: str, kind: str, sent: Obj) -> Obj:
 
 
 def report(problems: list[str], call: WriteContext, context: str = "") -> None:
-    """Says what does not belong in a body, in the way that the caller asked for."""
+    """Reports fields that do not belong in a body, in the way that the caller requested."""
     if call.field_validation is FieldValidation.STRICT:
         raise BadRequest(f"{context}strict decoding error: {', '.join(problems)}")
     if call.field_validation is FieldValidation.WARN:

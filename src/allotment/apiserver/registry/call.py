@@ -1,4 +1,4 @@
-"""A write as the registry sees it: who wants it and how, and what came of it."""
+"""The circumstances of a write in the registry, and its result."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from allotment.apiserver.registry.strategy import Operation, Write
 from allotment.apiserver.store.record import Obj, Record
 
 MAX_WARNINGS = 50
-"""Warnings sent with one reply; headers must stay small."""
+"""The most warnings sent with one reply; headers must stay small."""
 
 
 class FieldValidation(Enum):
-    """What becomes of fields that are unknown or written twice."""
+    """What to do with unknown and duplicate fields."""
 
     IGNORE = "Ignore"
     WARN = "Warn"
@@ -24,16 +24,16 @@ class FieldValidation(Enum):
 
 
 class WriteContext(msgspec.Struct, frozen=True):
-    """The circumstances of a request that writes. ``warnings`` collects what goes out as Warning headers."""
+    """The circumstances of a request that writes. ``warnings`` collects the Warning headers of the reply."""
 
     identity: Identity
     now: str  # RFC 3339, whole seconds
-    manager: str = "unknown"  # who owns the fields that this write sets
+    manager: str = "unknown"  # the owner of the fields that this write sets
     dry_run: bool = False
     field_validation: FieldValidation = FieldValidation.WARN
-    force: bool = False  # of apply: take fields over from others
+    force: bool = False  # for apply: whether to take over fields from others
     warnings: list[str] = []
-    verb: str = "update"  # of the request, as authorization names it
+    verb: str = "update"  # the verb of the request, as authorization names it
 
     def write(self, operation: Operation, subresource: str = "") -> Write:
         return Write(operation, self.identity, self.now, subresource, self.dry_run, self.verb)
@@ -44,12 +44,12 @@ class WriteContext(msgspec.Struct, frozen=True):
 
 
 class Written(msgspec.Struct, frozen=True):
-    """What a write came to. The reply may go out once ``record()`` is there: then it is durable."""
+    """The result of a write. The reply may go out once ``record()`` has returned: then the write is durable."""
 
-    outcome: Record | Awaitable[Record]  # a record at once where nothing had to be stored: dry runs, no-ops
+    outcome: Record | Awaitable[Record]  # a plain record if nothing had to be stored: dry runs, no-ops
     created: bool = False
-    gone: Obj | None = None  # the object as it was last, if it was deleted for good
-    reply: Obj | None = None  # what an action answers in place of the object
+    gone: Obj | None = None  # the last state of the object, if it was deleted for good
+    reply: Obj | None = None  # the answer of an action, which replaces the object in the reply
 
     async def record(self) -> Record:
         return self.outcome if isinstance(self.outcome, Record) else await self.outcome

@@ -1,7 +1,7 @@
-"""What is served: every resource in each of its versions, by the group, version and plural that a path names.
+"""The served resources in each of their versions, by the group, version and plural that a path names.
 
-The catalogue changes while the server runs, as CustomResourceDefinitions come and go. ``changes`` counts, so that
-whoever derives something from the whole (discovery, OpenAPI) knows when to do it again.
+The catalogue changes while the server runs, as CustomResourceDefinitions come and go. ``changes`` counts the changes, so
+that derived documents (discovery, OpenAPI) can be rebuilt when needed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from allotment.apiserver.store.record import Key, Obj
 
 @dataclass(frozen=True, eq=False)
 class ServedResource:
-    """A resource in one of its versions. ``hub`` tells that objects are sent as they are stored."""
+    """A resource in one of its versions. In the ``hub`` version, objects are sent as they are stored."""
 
     resource: Resource
     group: str
@@ -35,7 +35,7 @@ class ServedResource:
 
     @property
     def warning(self) -> str:
-        """What users of this version should know, or empty."""
+        """A warning for users of this version, or empty."""
         if not self.deprecated or self.resource.schemas:  # custom kinds choose their words
             return self.deprecated
         return f"{self.api_version} {self.resource.kind} is {self.deprecated}"
@@ -50,9 +50,9 @@ class ServedResource:
         return own if own is not None else schema_of(self.api_version, self.resource.kind)
 
     def conform(self, obj: Obj, stored: Obj | None = None) -> Conformed:
-        """What becomes of a body in this form. Raises BadRequest for what cannot be one.
+        """Brings a body into this form. Raises BadRequest if that is impossible.
 
-        ``stored`` is a stored object in this form: what the body shares with it was looked at when it was stored.
+        ``stored`` is a stored object in this form: parts that the body shares with it were checked when it was stored.
         """
         own = self.resource.readers.get(self.version)
         if own is not None:
@@ -61,11 +61,11 @@ class ServedResource:
 
     @property
     def id(self) -> str:
-        """The plural with the group under which it was asked for."""
+        """The plural with the requested group."""
         return f"{self.resource.plural}.{self.group}" if self.group else self.resource.plural
 
     def convert(self, obj: Obj, api_version: str) -> tuple[Obj, Schema] | None:
-        """An object of any form of this resource in another of its forms, with its schema; None if there is no such form."""
+        """Converts an object of any form of this resource; returns it with its schema, or None if there is no such form."""
         forms = {form.api_version: form for form in _forms(self.resource)}
         if (wanted := forms.get(api_version)) is None:
             return None
@@ -89,7 +89,7 @@ class ResourceCatalogue:
             self.add_review(review)
 
     def add(self, resource: Resource) -> None:
-        """Serves a resource, in place of one with the same group and plural."""
+        """Serves a resource, replacing one with the same group and plural."""
         self._forget(resource.id)
         self._resources[resource.id] = resource
         for served in _forms(resource):
@@ -101,7 +101,7 @@ class ResourceCatalogue:
         self.changes += 1
 
     def remove(self, resource_id: str) -> None:
-        """Serves it no more. What is stored of it stays."""
+        """Stops serving a resource. Its stored objects stay."""
         self._forget(resource_id)
         self.changes += 1
 
@@ -109,11 +109,11 @@ class ResourceCatalogue:
         return self._served.get((group, version, plural))
 
     def resource(self, resource_id: str) -> Resource | None:
-        """By the plural with its group, which is also the store's key."""
+        """A resource by the plural with its group, which is also the store's key."""
         return self._resources.get(resource_id)
 
     def of_kind(self, api_version: str, kind: str) -> ServedResource | None:
-        """The resource whose objects say this of themselves, as owner references do."""
+        """The resource for an apiVersion and kind, as in owner references."""
         for served in self._served.values():
             if isinstance(served, ServedResource) and (served.api_version, served.resource.kind) == (
                 api_version,
@@ -131,19 +131,19 @@ class ResourceCatalogue:
         return tuple(served for served in self._served.values() if isinstance(served, Review))
 
     def hub(self, resource: Resource) -> ServedResource:
-        """A resource in the version in which it is stored, whether or not that is served."""
+        """A resource in the version in which it is stored, whether or not that version is served."""
         found = self._served.get((resource.group, resource.version, resource.plural))
         return found if isinstance(found, ServedResource) and found.hub else _hub(resource)
 
     def groups(self) -> dict[str, list[str]]:
-        """Each group with its versions, the preferred one first. The core group is the empty one."""
+        """Each group with its versions, the preferred one first. The core group has an empty name."""
         versions: dict[str, set[str]] = {}
         for group, version, _ in self._served:
             versions.setdefault(group, set()).add(version)
         return {group: sorted(versions[group], key=version_rank) for group in sorted(versions)}
 
     def of_version(self, group: str, version: str) -> list[ServedResource | Review]:
-        """What a group serves in one version, by plural."""
+        """The resources that a group serves in one version, by plural."""
         found = [(key[2], served) for key, served in self._served.items() if key[:2] == (group, version)]
         return [served for _, served in sorted(found, key=lambda pair: pair[0])]
 

@@ -1,4 +1,4 @@
-"""Columns that many kinds have alike: the value at a path, a number, what a template runs, whom a selector means."""
+"""Table columns that many kinds share: a value at a path, a number, the containers of a template, a selector."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from allotment.apiserver.store.record import Obj
 
 
 def text(name: str, path: str, description: str, *, absent: str = "", wide: bool = False) -> PrinterColumn:
-    """The text at a path of names with dots."""
+    """The text at a dotted path."""
     steps = path.split(".")
     return PrinterColumn(
         name, "string", lambda obj, now: at(obj, *steps) or absent, description, priority=1 if wide else 0
@@ -25,7 +25,7 @@ def number(name: str, path: str, description: str) -> PrinterColumn:
 
 
 def flag(name: str, path: str, description: str, *, absent: bool = False) -> PrinterColumn:
-    """The yes or no at a path."""
+    """The truth value at a path."""
     steps = path.split(".")
 
     def read(obj: Obj, now: str) -> Any:
@@ -68,4 +68,4 @@ CREATED_AT = PrinterColumn(
     lambda obj, now: obj["metadata"].get("creationTimestamp"),
     "When the object was created.",
 )
-"""What kinds have that nobody gave columns."""
+"""The columns of kinds that define none."""

@@ -1,6 +1,6 @@
-"""Conditions in an object's status: what is observed of it, one entry a type.
+"""Conditions in an object's status: observed facts, one entry for each type.
 
-Whoever may write a status may leave out any member of a condition, so none of them is taken for granted here.
+The writer of a status may omit any member of a condition, so this code relies on none of them.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from allotment.apiserver.store.record import Obj
 
 
 def condition(obj: Obj, type_: str) -> Obj | None:
-    """An object's condition of this type, if it is there."""
+    """An object's condition of this type, if it has one."""
     for each in (obj.get("status") or {}).get("conditions") or ():
         if each.get("type") == type_:
             found: Obj = each
@@ -23,7 +23,7 @@ def is_true(obj: Obj, type_: str) -> bool:
 
 
 def set_condition(obj: Obj, type_: str, status: str, reason: str, message: str, now: str) -> None:
-    """Sets a condition in a list that is new; the time of its last change is kept as long as its status is."""
+    """Sets a condition, in a new list; the time of its last change stays as long as its status does."""
     told = {"type": type_, "status": status, "lastTransitionTime": now, "reason": reason, "message": message}
     if obj.get("status") is None:
         obj["status"] = {}

@@ -1,11 +1,11 @@
-"""Taking objects away: at once, after a grace period, or when the last finalizer is gone.
+"""Deletes objects: at once, after a grace period, or when the last finalizer is gone.
 
-The caller's propagation policy becomes a finalizer (``orphan``, ``foregroundDeletion``) that the garbage collector
-takes off again. An object that something holds (finalizers, a grace period, its strategy) is marked with a
-``deletionTimestamp`` and stays; the update that ends the last hold removes it (``Writes.replace``).
+The caller's propagation policy becomes a finalizer (``orphan``, ``foregroundDeletion``), which the garbage collector
+removes later. If something holds the object (finalizers, a grace period, its strategy), it gets a ``deletionTimestamp``
+and stays; the update that ends the last hold removes it (``Writes.replace``).
 
-Decoding a large object takes longest, so it is done once, or not at all where a thread has done it (``Record.at_hand``): what
-is changed is a copy of its outermost parts.
+Decoding a large object takes longest, so it is done once, or not at all if a thread has done it (``Record.decoded``).
+Changes are made to a copy of its outermost parts.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Deletion:
     def delete(
         self, served: ServedResource, namespace: str, name: str, options: DeleteOptions, call: WriteContext
     ) -> Written:
-        """Deletes or begins to delete; ``Written.gone`` tells which. Raises StatusError."""
+        """Deletes an object, or begins to; ``Written.gone`` is set if it is gone. Raises StatusError."""
         record = self._store.head(served.key(namespace, name))
         if record is None:
             raise not_found(served.resource.plural, name, served.group)
@@ -131,7 +131,7 @@ class Deletion:
                 return self._writes.remove(key, _as_it_was(before, obj), call)
             if not begun:
                 _mark(metadata, call.now, 0)
-        if may_go(resource, obj):  # its grace period has just been cut to nothing
+        if may_go(resource, obj):  # its grace period has just been reduced to zero
             return self._writes.remove(key, obj, call)
         resource.strategy.prepare_delete(obj, call.write(Operation.DELETE))
         if obj == before:
@@ -141,7 +141,7 @@ class Deletion:
     def delete_all(
         self, served: ServedResource, records: Iterable[Record], options: DeleteOptions, call: WriteContext
     ) -> list[Written]:
-        """Deletes each of these, as far as they are still there."""
+        """Deletes each of these objects that still exists."""
         written = []
         for record in records:
             head = self._store.head(record.key)
@@ -151,7 +151,7 @@ class Deletion:
 
 
 def replies_with_object(served: ServedResource) -> bool:
-    """Whether DELETE answers with the object that was deleted, in place of a Status."""
+    """Whether DELETE answers with the deleted object instead of a Status."""
     return served.resource.id in _REPLIES_WITH_OBJECT
 
 
@@ -169,7 +169,7 @@ def success(served: ServedResource, obj: Obj) -> Obj:
 
 
 def _as_it_was(before: Obj, obj: Obj) -> Obj:
-    """What the event of a deletion shows: the last stored state, if the deletion did not have to write another."""
+    """The object in the event of a deletion: the last stored state, unless the deletion had to write another."""
     same = before["metadata"].get("finalizers") == obj["metadata"].get("finalizers")
     return opened(before) if same else obj
 
@@ -198,7 +198,7 @@ def _mark(metadata: Obj, now: str, grace: int) -> None:
 
 
 def _shorten(metadata: Obj, asked: int | None, now: str) -> bool:
-    """A deletion under way may only be hastened. Tells whether it was."""
+    """Shortens the grace period of a deletion in progress, which cannot be extended. Returns whether it did."""
     if asked is None:
         return False
     period = 1 if asked < 0 else asked
@@ -214,7 +214,7 @@ def _shorten(metadata: Obj, asked: int | None, now: str) -> bool:
 
 
 def _set_finalizers(metadata: Obj, options: DeleteOptions) -> None:
-    """Turns what is to become of dependents into a finalizer; without a word, those that are there stand."""
+    """Turns the propagation policy into a finalizer; without a policy, existing finalizers stay."""
     policy = options.propagation_policy
     if policy is None and options.orphan_dependents is not None:
         policy = "Orphan" if options.orphan_dependents else "Background"

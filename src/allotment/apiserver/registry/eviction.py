@@ -18,7 +18,7 @@ from allotment.apiserver.registry.strategies import at, opened
 from allotment.apiserver.store.record import Key, Obj, Record
 
 BUDGETS = "poddisruptionbudgets.policy"
-MAX_DISRUPTED = 2000  # evictions that nobody has taken note of yet
+MAX_DISRUPTED = 2000  # the most evictions that the budget's controller has not processed yet
 _CAUSE = "DisruptionBudget"
 _REFUSAL = "Cannot evict pod as it would violate the pod's disruption budget."
 
@@ -104,7 +104,7 @@ def _nothing(labels: Mapping[str, str]) -> bool:
 
 
 def _spare(pod: Obj, budget: Obj) -> bool:
-    """Whether the pod is not healthy and may go without using up the budget."""
+    """Whether the pod is unhealthy and may go without using the budget."""
     conditions = at(pod, "status", "conditions") or ()
     if any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions):
         return False
@@ -116,7 +116,7 @@ def _spare(pod: Obj, budget: Obj) -> bool:
 
 
 def _take(budget: Obj, pod: str, now: str) -> None:
-    """Takes one disruption from the budget, or raises what upstream answers when it has none to give."""
+    """Takes one disruption from the budget, or raises upstream's refusal if it allows none."""
     metadata, status = budget["metadata"], budget.setdefault("status", {})
     name, allowed = metadata["name"], status.get("disruptionsAllowed") or 0
     if (status.get("observedGeneration") or 0) < (metadata.get("generation") or 0):
@@ -154,7 +154,7 @@ def _why_none(name: str, status: Obj, current: str) -> str:
 
 
 def _close(budget: Obj, now: str) -> None:
-    """Says in the budget's condition that it allows no more."""
+    """Sets the budget's condition to say that it allows no more disruptions."""
     conditions = budget["status"].setdefault("conditions", [])
     known = next((each for each in conditions if each.get("type") == "DisruptionAllowed"), None)
     if known is None:

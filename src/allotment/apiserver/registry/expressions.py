@@ -1,6 +1,6 @@
-"""Expressions in objects that are written: whether they compile, and what they may cost.
+"""Checks that expressions in written objects compile, and how much they may cost.
 
-To compile one takes hundreds of times as long as to read it, so that counts as work (``allowance.py``).
+Compiling an expression takes hundreds of times as long as reading it, so it counts as work (``allowance.py``).
 """
 
 from __future__ import annotations

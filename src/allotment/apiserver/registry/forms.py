@@ -1,8 +1,8 @@
-"""The forms in which a client may want objects: as they are stored, in another version, as a table, metadata only.
+"""The forms in which a client may request objects: as stored, in another version, as a table, or metadata only.
 
 Each form makes the body of one object, of a list, and of the events of a watch. The plain form, in the hub version,
-sends stored bytes as they are, and encodes an event once for all watchers. Lists are made piece by piece: where objects have
-to be decoded, ten thousand of them take longer than others should have to wait.
+sends stored bytes unchanged, and encodes an event once for all watchers. Lists are made piece by piece: decoding ten
+thousand objects takes longer than others should have to wait.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from allotment.apiserver.store.record import Change, Obj, Record
 encode = msgspec.json.Encoder().encode
 
 OBJECTS_PER_PIECE = 100
-"""Objects of a list that are decoded at once."""
+"""The most objects of a list that are decoded at once."""
 PIECE_BYTES = 64 * 1024
-"""After which a piece ends, however few objects it has: a reader who does not read keeps one from being forgotten."""
+"""A piece ends after this size, however few objects it has, because a stalled reader keeps a piece in memory."""
 
 Buffer = bytes | memoryview
 B = TypeVar("B", bytes, bytes | memoryview)
@@ -33,7 +33,7 @@ INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A part of a list: the state at one revision, and how to get the rest."""
+    """A part of a list: the state at one revision, and the token for the rest."""
 
     records: Sequence[Record]
     revision: int
@@ -70,10 +70,10 @@ class ResponseForm(Protocol):
 
 
 class StoredForm:
-    """Objects as they are stored, which is in the hub version."""
+    """Objects as stored, in the hub version."""
 
     content_type = "application/json"
-    _piece = 20 * OBJECTS_PER_PIECE  # it only copies
+    _piece = 20 * OBJECTS_PER_PIECE  # this only copies
 
     def __init__(self, served: ServedResource) -> None:
         self._kind = served.resource.kind
@@ -86,7 +86,7 @@ class StoredForm:
         return record.data
 
     def _item(self, record: Record) -> tuple[Buffer, ...]:
-        """In a list, objects of built-in kinds do not say what they are."""
+        """An item of a list. Items of built-in kinds omit apiVersion and kind."""
         data, itself = record.data, self._itself
         if data.startswith(itself):
             return b"{", memoryview(data)[len(itself) :]
@@ -151,7 +151,7 @@ _METADATA = msgspec.json.Decoder(_Metadata)
 
 
 class Metadata:
-    """Of each object only its metadata, which is not decoded on the way."""
+    """Only the metadata of each object, which is not decoded."""
 
     def __init__(self, version: str) -> None:
         self._api_version = f"meta.k8s.io/{version}"
@@ -186,7 +186,7 @@ class Metadata:
 
 
 class Table:
-    """Rows. In a watch only the first event has the columns."""
+    """Objects as table rows. In a watch, only the first event has the columns."""
 
     content_type = "application/json"
 
@@ -246,7 +246,7 @@ class Table:
 
 
 def plain(served: ServedResource) -> StoredForm:
-    """The form for a client that asked for nothing special."""
+    """The form for a client that requested nothing special."""
     return StoredForm(served) if served.hub else Converted(served)
 
 

@@ -1,6 +1,6 @@
-"""The rules of metadata, alike for all kinds: what may stand in it, and what may not change.
+"""The rules of metadata, which all kinds share: what it may contain, and what may not change.
 
-Messages are Kubernetes'. The types of the fields are right already: the schema saw to that before.
+Messages are Kubernetes'. The schema has already checked the types of the fields.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The four kinds of patches, each made of the object in the version that the request speaks.
+"""The four kinds of patches, each applied to the object in the version of the request.
 
-JSON patch, merge patch and strategic merge patch give a new object, which then goes the way of every update. Apply
-(server-side) brings its own account of who owns what, and creates the object if it is not there.
+JSON patch, merge patch and strategic merge patch give a new object, which is then handled like any update. Apply
+(server-side) tracks ownership itself, and creates the object if it does not exist.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _OPERATION = frozenset(("op", "path", "from", "value"))
 
 
 def faults_of(type_: PatchType, raw: bytes, patch: Any) -> list[str]:
-    """What stands twice in the text of a patch, and what operations of a JSON patch do not have."""
+    """Duplicate keys in the text of a patch, and unknown members in the operations of a JSON patch."""
     found = duplicate_fields(raw, patch)
     if type_ is not PatchType.JSON or not isinstance(patch, list):
         return found
@@ -113,11 +113,11 @@ class Patches:
                 raise BadRequest(f"the {field} of an object cannot be patched")
         try:
             conformed = served.conform(made, obj)
-        except BadRequest as exc:  # the patch is well, what it leads to is not
+        except BadRequest as exc:  # the patch is valid, its result is not
             error = FieldPath("patch").invalid(exc.message, _shown(patch))
             raise invalid(served.resource.kind, name, [error], served.group) from exc
         unknown = conformed.unknown
-        if len(unknown) > 1 and type_ is not PatchType.JSON:  # merging leaves no order but that of names
+        if len(unknown) > 1 and type_ is not PatchType.JSON:  # after merging, only the order of names is left
             unknown = served.conform(_by_name(made), obj).unknown
         if problems := [*faults, *unknown]:
             try:

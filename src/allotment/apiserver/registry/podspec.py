@@ -1,7 +1,7 @@
-"""What the spec of a pod says where its author said nothing. Pods have it, and the templates in workloads.
+"""Defaults in the spec of a pod, for pods and for the templates in workloads.
 
-Templates get less than pods: requests from limits, service links and host ports are worked out for pods only, so that
-a change of these rules does not roll every deployment.
+Templates get fewer defaults than pods: only pods get requests from limits, service links and host ports, so that a change
+of these rules does not restart every deployment.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Reading: one object, or a page of a list, from the durable state.
+"""Reads one object, or a page of a list, from the durable state.
 
-A list that is read in pages is pinned to the revision of its first page: the continue token carries it, with the key
-after which to go on. When that revision is compacted, the reply is 410 with a token that goes on at the newest
-state. Tokens, checks and messages are Kubernetes'.
+All pages of a list show the revision of the first page: the continue token carries that revision, and the key after which
+to continue. When the revision is compacted, the reply is 410 with a token that continues at the newest state. Tokens,
+checks and messages are Kubernetes'.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _EXACT, _NOT_OLDER = "Exact", "NotOlderThan"
 
 @dataclass(frozen=True, slots=True)
 class ListOptions:
-    """What a list or watch asks for, as the query has it."""
+    """The options of a list or watch in the query."""
 
     selection: Selection
     resource_version: str = ""
@@ -50,7 +50,7 @@ class ListOptions:
     timeout: int | None = None
 
     def of_state(self) -> ListOptions:
-        """Those of a list of everything that is there, as a watch begins with it."""
+        """The options for a list of all existing objects, with which a watch begins."""
         return replace(self, resource_version="", match="", limit=0, token="")
 
     def check(self) -> None:
@@ -67,13 +67,13 @@ class _Token(msgspec.Struct, frozen=True):
 
 
 class Reads:
-    """Reads what is durable."""
+    """Reads the durable state."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
 
     def get(self, served: ServedResource, namespace: str, name: str, resource_version: str = "") -> Record:
-        """Raises NotFound."""
+        """One object. Raises NotFound."""
         if resource_version:
             self.check_reached(revision_of(resource_version))
         record = self.store.get(served.key(namespace, name))
@@ -82,7 +82,7 @@ class Reads:
         return record
 
     def list(self, served: ServedResource, namespace: str, options: ListOptions) -> Page:
-        """A page of the objects that are meant, by namespace and name. Raises StatusError."""
+        """A page of the selected objects, by namespace and name. Raises StatusError."""
         records, revision, start = self._candidates(served, namespace, options)
         return _page(records, revision, namespace, start, options)
 

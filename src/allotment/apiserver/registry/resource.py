@@ -1,4 +1,4 @@
-"""What a kind is to the server: its names, versions, columns, selectable fields, subresources and strategy.
+"""The server's description of a kind: its names, versions, columns, selectable fields, subresources and strategy.
 
 Adding a kind is one file in ``kinds/`` that defines ``RESOURCES``, a tuple of these. Everything else (routes, discovery,
 OpenAPI, tables, patches) follows from it and from the kind's schema.
@@ -48,14 +48,14 @@ class ServedVersion:
     to_hub: Callable[[Obj], Obj] | None = None
     from_hub: Callable[[Obj], Obj] | None = None
     group: str | None = None
-    # what users of this version are warned of: "deprecated in v1.35+, unavailable in v1.38+"
+    # the warning for users of this version: "deprecated in v1.35+, unavailable in v1.38+"
     deprecated: str = ""
     own: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class SubresourceAction:
-    """A subresource that is POSTed to and does something: ``pods/binding``, ``serviceaccounts/token``.
+    """A subresource that performs an action on POST: ``pods/binding``, ``serviceaccounts/token``.
 
     ``run`` gets the target as stored (hub version) and the body, and leaves both as they are. It returns the target
     changed, which may share parts of it, to be stored, or None to leave it, and the reply's body (None: a Success status). It raises StatusError.
@@ -98,7 +98,7 @@ class Services(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ActionCall:
-    """What an action may know of its call. ``server`` is a :class:`Services`."""
+    """The circumstances of an action. ``server`` is a :class:`Services`."""
 
     identity: Identity
     now: str
@@ -110,9 +110,9 @@ class ActionCall:
 class ActionResult:
     changed: Obj | None
     reply: Obj | None
-    delete: bool = False  # pods/eviction: delete the target in place of storing it
-    delete_options: Obj | None = None  # as in the body of a DELETE, when ``delete``
-    # further objects to store, as the budget that an eviction uses up
+    delete: bool = False  # pods/eviction: delete the target instead of storing it
+    delete_options: Obj | None = None  # if ``delete``: options as in the body of a DELETE
+    # further objects to store, such as the budget that an eviction uses
     others: tuple[tuple[Key, Obj], ...] = ()
 
 
@@ -121,7 +121,7 @@ class Resource:
     """A kind that the server stores."""
 
     group: str  # empty for core
-    version: str  # the hub: what is stored, and what strategies see
+    version: str  # the hub: the version that is stored and that strategies see
     kind: str
     plural: str
     namespaced: bool

@@ -1,6 +1,6 @@
-"""Kinds that are asked and not stored: SubjectAccessReview, TokenReview, SelfSubjectReview.
+"""Reviews: kinds that answer a question and are not stored, such as SubjectAccessReview and TokenReview.
 
-A client POSTs one; ``run`` fills in its status and it goes back as the reply. Nothing is kept.
+A client POSTs one; ``run`` fills in its status, and the result is the reply. Nothing is stored.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from allotment.apiserver.store.record import Obj
 
 @dataclass(frozen=True, slots=True)
 class ReviewCall:
-    """The circumstances of a review: who asks, where (empty for cluster-scoped kinds) and when (RFC 3339)."""
+    """The circumstances of a review: the sender, the namespace (empty for cluster-scoped kinds) and the time (RFC 3339)."""
 
     identity: Identity
     namespace: str
@@ -23,7 +23,7 @@ class ReviewCall:
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """``run`` gets the body, may change it, and returns the reply. It raises StatusError."""
+    """A kind of review. ``run`` gets the body, may change it, and returns the reply. It raises StatusError."""
 
     api_version: str
     kind: str

@@ -1,6 +1,6 @@
-"""Which stored objects a request means: its label and field selectors, applied to records.
+"""Applies the label and field selectors of a request to stored records.
 
-Labels are read without decoding the whole object; field values are computed once per record and kept with it.
+Labels are read without decoding the whole object; field values are computed once for each record and kept with it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Selection:
         self._of_key = all(requirement.key in _ALWAYS for requirement in fields.requirements)
 
     def __bool__(self) -> bool:
-        """Whether anything is left out."""
+        """Whether the selection leaves anything out."""
         return bool(self.labels or self.fields)
 
     @property
@@ -40,7 +40,7 @@ class Selection:
         return self.fields.exactly("metadata.name") or ""
 
     def reads(self, record: Record) -> bool:
-        """Whether the record has to be decoded to see if it matches."""
+        """Whether the record must be decoded to decide if it matches."""
         return (bool(self.labels) and not record.labels_known) or (not self._of_key and record.fields is None)
 
     def matches(self, record: Record) -> bool:

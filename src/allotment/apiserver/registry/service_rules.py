@@ -1,8 +1,8 @@
-"""What a service may say: its defaults, its rules, and what falls away when it changes its type.
+"""Services: their defaults, their rules, and the fields that a change of type removes.
 
-A service is a union: ``type`` says which of the other fields mean something. What was given out for one type (addresses,
-ports) is taken from it when it becomes another, unless the same write changes that too, which is then a mistake of its own.
-Addresses and ports themselves are given out by ``admissions/service_addresses.py``, before these rules see the service.
+A service is a union: ``type`` decides which of the other fields have a meaning. When the type changes, the service loses
+what it was assigned for the old type (addresses, ports), unless the same write changes those too, which is an error in
+itself. ``admissions/service_addresses.py`` assigns addresses and ports before these rules see the service.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a status may say, for the kinds that have alike in theirs: numbers of pods, conditions, addresses of load balancers.
+"""Rules for parts of a status that several kinds share: numbers of pods, conditions, addresses of load balancers.
 
-A status is written by controllers, but by anybody else with the right to it as well. Kubernetes refuses what makes no sense,
-and so do we; what is left, odd as it may be, those who read it have to cope with.
+Controllers write a status, but so can anybody else with the right to. Like Kubernetes, we refuse what makes no sense;
+readers must cope with whatever passes, however odd.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The strategy of a kind told by facts: which parts the server owns, what is counted, and which functions check it.
+"""Declarative strategies: which parts of a kind the server owns, what its generation counts, which functions check it.
 
 Most kinds differ in the same few points. A status is written through /status alone: new objects get a given one,
-updates keep the stored one. A generation counts changes of what users ask for: everything but metadata and status.
-Where a kind needs more, it gives a function of its own, and the facts still do the rest.
+updates keep the stored one. A generation counts changes of what users request: everything but metadata and status.
+A kind that needs more supplies a function, and the declared facts do the rest.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NOT_ASKED = frozenset({"apiVersion", "kind", "metadata", "status"})
 
 @dataclass(frozen=True, kw_only=True)
 class StrategyRules(Strategy):
-    """A strategy made of facts; every one may be left out."""
+    """A strategy described by facts, all of them optional."""
 
     stated: tuple[str, ...] = ()  # objects that are always written, if need be empty: spec, status
     complete: Complete | None = None  # fills in what the user left out

@@ -1,4 +1,4 @@
-"""What is special about a kind on its way into the store.
+"""The rules of a kind for objects on their way into the store.
 
 For each write the pipeline (``writes.py``) calls, in this order: ``default``, ``prepare_…`` (which settles what the
 client may not decide: it keeps or drops status, counts the generation), then ``validate_…``, which reports all
@@ -18,7 +18,7 @@ from allotment.apiserver.store.record import Obj
 
 
 class Operation(Enum):
-    """What is being done, in the words of admission."""
+    """The operation, in the terms of admission."""
 
     CREATE = "CREATE"
     UPDATE = "UPDATE"
@@ -38,7 +38,7 @@ class Write(msgspec.Struct, frozen=True):
 
 
 class Strategy:
-    """The rules of a kind that has none of its own."""
+    """The rules of a kind without any of its own; other kinds override some of them."""
 
     status_apart = False
     """Whether ``default_status`` and ``prepare_status`` change nothing of an object but its metadata and status.
@@ -46,7 +46,7 @@ class Strategy:
     What else there is may then be shared with the old object, which saves reading that twice."""
 
     def default(self, obj: Obj, write: Write) -> None:
-        """Fills in what the user left out. Also called on updates, with the new object."""
+        """Fills in defaults. Also called on updates, with the new object."""
 
     def default_status(self, obj: Obj, write: Write) -> None:
         """Fills in what a write to /status left out; the rest of the object will be the old one's."""
@@ -62,7 +62,7 @@ class Strategy:
         """Settles a write to /status: everything but ``status`` (and what metadata allows) is the old object's."""
 
     def validate(self, obj: Obj) -> list[FieldError]:
-        """Everything that is wrong with a new object, metadata aside."""
+        """Everything that is wrong with a new object, except metadata."""
         return []
 
     def validate_update(self, obj: Obj, old: Obj) -> list[FieldError]:
@@ -74,11 +74,11 @@ class Strategy:
         return []
 
     def warnings(self, obj: Obj) -> list[str]:
-        """What a user should know though the write is accepted; sent as Warning headers."""
+        """Warnings about an accepted write, sent as Warning headers."""
         return []
 
     def hold(self, obj: Obj) -> None:
-        """Adds finalizers, in a list that is new, that shall keep an object whose deletion is asked for."""
+        """Adds finalizers, in a new list, that should keep an object when its deletion is requested."""
 
     def prepare_delete(self, obj: Obj, write: Write) -> None:
         """Marks an object whose deletion begins and that will linger, once ``deletionTimestamp`` is set.

@@ -13,7 +13,7 @@ _NAME = "Name must be unique within a namespace. It is chosen by whoever creates
 
 
 class IncludeObject(Enum):
-    """What a row carries besides its cells."""
+    """What a row contains besides its cells."""
 
     NONE = "None"
     METADATA = "Metadata"
@@ -51,7 +51,7 @@ def row(resource: Resource, obj: Obj, shown: Obj, include: IncludeObject, now: s
 
 
 def partial(metadata: Obj, version: str = "v1") -> Obj:
-    """An object of which only the metadata is told."""
+    """An object reduced to its metadata."""
     return {
         "kind": "PartialObjectMetadata",
         "apiVersion": f"meta.k8s.io/{version}",
@@ -60,7 +60,7 @@ def partial(metadata: Obj, version: str = "v1") -> Obj:
 
 
 def table(version: str, columns: list[Obj] | None, rows: Iterable[Obj], metadata: Obj) -> Obj:
-    """``columns`` is None in all but the first event of a watch: the client has seen them."""
+    """A Table. ``columns`` is None in all but the first event of a watch, as the client already has them."""
     return {
         "kind": "Table",
         "apiVersion": f"meta.k8s.io/{version}",

@@ -1,4 +1,4 @@
-"""What kinds have alike that make pods from a template: the selector that must match it, the number of replicas, /scale."""
+"""Shared parts of kinds that make pods from a template: the selector that must match it, the number of replicas, /scale."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SPEC = FieldPath("spec")
 
 
 def fill(obj: Obj, defaults: Obj) -> None:
-    """Puts copies of the defaults where nothing is, and inside of objects that are there."""
+    """Fills copies of the defaults into absent fields, and into existing objects recursively."""
     for name, value in defaults.items():
         if isinstance(value, dict):
             if obj.get(name) is None:
@@ -35,7 +35,7 @@ def complete(spec: Obj, defaults: Obj) -> None:
 
 
 def check_counts(spec: Obj, *names: str, path: FieldPath = SPEC) -> Iterator[FieldError]:
-    """That numbers are not negative."""
+    """Requires that numbers are not negative."""
     for name in names:
         value = spec.get(name)
         if value is not None and value < 0:
@@ -100,4 +100,4 @@ def _rescale(obj: Obj, scale: Obj) -> None:
 
 
 SCALE = SubresourceView("autoscaling/v1", "Scale", _scale, _rescale)
-"""The number of replicas, for whoever may change that and nothing else."""
+"""The number of replicas as a subresource, for clients that may change nothing else."""

@@ -1,6 +1,6 @@
 """Typed views of plain objects, for strategies whose rules are written on the types of ``api``.
 
-The object itself stays plain JSON; a view is decoded, looked at and thrown away.
+The object itself stays plain JSON; a view is decoded, read and discarded.
 """
 
 from __future__ import annotations

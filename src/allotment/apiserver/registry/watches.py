@@ -1,8 +1,8 @@
-"""A watch as a client sees it: lines, in batches as they come.
+"""A client's watch: lines, in batches as they come.
 
-It starts with the state (unless a revision is given to start from), goes on with every change, and speaks in terms of
-the selection: an object that begins to match is ADDED, one that ceases to is DELETED, whatever happened to it. Bookmarks
-tell how far it has come. It ends after its time, when the server stops, or when its reader is too slow to be kept.
+It starts with the present state (unless the client gives a revision), then reports every change relative to the selection:
+an object that begins to match is ADDED, one that ceases to match is DELETED, whatever happened to it. Bookmarks report its
+progress. It ends after its time, when the server stops, or when its reader is too slow.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from allotment.apiserver.store.watch import Watch
 
 BOOKMARK_SECONDS = 60.0
 SHORTEST_SECONDS = (
-    1800  # of a watch that does not say how long; spread, so that clients do not come back together
+    1800  # seconds for a watch without a timeout; random, so that clients do not return together
 )
 EVENTS_PER_PIECE = 200
-"""Objects of the initial state, or changes, that go out in one piece. Of large ones fewer do (``PIECE_BYTES``)."""
+"""The most objects of the initial state, or changes, sent in one piece; fewer if they are large (``PIECE_BYTES``)."""
 
 
 class Watching:
@@ -59,7 +59,7 @@ class Watching:
             reads.check_reached(self._asked)
 
     async def lines(self) -> AsyncIterator[bytes]:
-        """Pieces of lines, as they come. What goes wrong is told in the last line."""
+        """Pieces of lines, as they come. A failure becomes the last line."""
         store, selection = self._reads.store, self._options.selection
         now = store.revision
         since = now if self.from_state else min(self._asked or now, now)
@@ -78,7 +78,7 @@ class Watching:
                     del batch
                     await (
                         self._pause()
-                    )  # a reader that keeps up does not make us wait, and others should not have to
+                    )  # a fast reader never makes us wait, so other requests get their turn here
                 if self._options.initial_events and self._options.bookmarks:
                     yield self._form.bookmark(now, True)
             async for batch in self._changes(source):
@@ -87,13 +87,13 @@ class Watching:
             source.close()
 
     def close(self) -> None:
-        """Ends the lines, also while nothing happens: the client is gone or the server stops."""
+        """Ends the lines, even if nothing happens: the client is gone or the server stops."""
         self._closed = True
         if self._source is not None:
             self._source.close()
 
     def _state(self) -> Iterator[bytes]:
-        """ADDED for all there is. The records are taken at once, so none is missed or doubled by waiting readers."""
+        """ADDED for all existing objects. The records are taken in one step, so a waiting reader misses or repeats none."""
         records = self._reads.list(self._served, self._namespace, self._options.of_state()).records
         for run in runs(records, EVENTS_PER_PIECE):
             yield from joined(
@@ -120,7 +120,7 @@ class Watching:
             now = clock()
             if bookmarks and (
                 not changes or now >= bookmark_at
-            ):  # also amid changes that are nothing to this watch
+            ):  # even among changes that do not concern this watch
                 yield self._form.bookmark(source.revision, False)
                 bookmark_at = now + BOOKMARK_SECONDS
             if now >= end:
@@ -130,7 +130,7 @@ class Watching:
         selection, form = self._options.selection, self._form
         for change in changes:
             if change.revision <= self._asked:
-                continue  # it asked for what was still to come
+                continue  # the client requested a revision still to come
             if not selection:
                 yield form.change(change)
             elif seen := seen_as(selection, change):
@@ -152,7 +152,7 @@ def _runs(changes: list[Change]) -> Iterator[list[Change]]:
 
 
 def seen_as(selection: Selection, change: Change) -> tuple[str, Record] | None:
-    """What a change is to a watch that selects: the event's type and object, or None if it is nothing to it."""
+    """A change as a selective watch reports it: the event's type and object, or None if it does not concern the watch."""
     record, previous = change.record, change.previous
     was = previous is not None and selection.matches(previous)
     if change.type is ChangeType.DELETED:

@@ -1,16 +1,17 @@
-"""The way of a write: from an object that a client sent to a change in the store.
+"""The pipeline of a write: from an object that a client sent to a change in the store.
 
-Everything happens at once on the head of the store: the old object is read, the new one made, defaulted, tracked
-(who owns which fields), mutated by admission, prepared by its strategy, validated, admitted and stored, with no await
-in between. So nothing that was checked can have changed, and there is nothing to retry; but see below for large ones. A dry run is the same without the last
-step. The reply waits until the write is durable (``Written.record``).
+Everything happens in one step on the head of the store: the old object is read; the new one is made, defaulted, tracked
+(field ownership), mutated by admission, prepared by its strategy, validated, admitted and stored, without an await in
+between. So nothing that was checked can change meanwhile, and nothing needs a retry (but see below for large objects). A
+dry run omits the last step. The reply waits until the write is durable (``Written.record``).
 
-A large object takes longer to make than anybody may hold the loop. So a write has two halves: ``prepare_…`` makes the object and
-judges it by its kind's rules, ``commit`` admits and stores it. Preparing reads the head and changes nothing, so it may be
-done in a thread; whoever does that asks ``stands`` before the commit, and prepares anew where the head has moved.
+A large object takes longer to make than a request may hold the event loop. So a write has two halves: ``prepare_…`` makes
+the object and checks it by its kind's rules, ``commit`` admits and stores it. Preparing reads the head and changes
+nothing, so a thread may do it; its caller then calls ``stands`` before the commit, and prepares again if the head has
+moved.
 
-Objects arrive in the version of the request and are taken to the hub version first; field ownership is tracked in the
-request's version, as its paths are that version's.
+Objects arrive in the version of the request and are first converted to the hub version. Field ownership is tracked in the
+request's version, as its paths belong to that version.
 """
 
 from __future__ import annotations
@@ -63,17 +64,17 @@ share parts of it. Raises StatusError."""
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A write that is made and found right, but not admitted yet."""
+    """A write that is prepared and valid, but not admitted yet."""
 
     served: ServedResource
     key: Key
-    record: Record | None  # the head that it was made of; None: there was none
+    record: Record | None  # the head from which it was made; None if there was none
     obj: Obj
     old: Obj | None
     call: WriteContext
     write: Write
     accounted: object = None
-    nothing: bool = False  # it changes nothing
+    nothing: bool = False  # whether it changes nothing
 
 
 class Writes:
@@ -84,13 +85,13 @@ class Writes:
         self._admissions = Admissions(admissions)
 
     def stands(self, prepared: Prepared) -> bool:
-        """Whether the head is still what a write was made of. Raises StatusError for a namespace that went."""
+        """Whether the head is still the one from which a write was made. Raises StatusError if the namespace is gone."""
         if prepared.record is None:
             self._check_namespace(prepared.served.resource, prepared.obj["metadata"])
         return self.store.head(prepared.key) is prepared.record
 
     def commit(self, prepared: Prepared) -> Written:
-        """Admits and stores what was prepared. Raises StatusError."""
+        """Admits and stores a prepared write. Raises StatusError."""
         resource, key, obj, call = prepared.served.resource, prepared.key, prepared.obj, prepared.call
         if prepared.record is None:
             if self.store.head(key) is not None:
@@ -152,7 +153,7 @@ class Writes:
         return name
 
     def _check_namespace(self, resource: Resource, metadata: Obj) -> None:
-        """New content needs a namespace that is there and stays."""
+        """New content needs a namespace that exists and is not being deleted."""
         if not resource.namespaced:
             return
         namespace = metadata["namespace"]
@@ -184,7 +185,7 @@ class Writes:
         call: WriteContext,
         subresource: str = "",
     ) -> Written:
-        """Replaces an object by the one sent in the served version; of /status, only its status. Raises StatusError."""
+        """Replaces an object by the one sent in the served version; /status replaces only the status. Raises StatusError."""
         return self.commit(self.prepare_update(served, namespace, name, obj, call, subresource))
 
     def prepare_update(
@@ -220,7 +221,7 @@ class Writes:
         call: WriteContext,
         subresource: str = "",
     ) -> Prepared:
-        """What ``change`` makes of the object there is: patches and views."""
+        """Prepares the result of ``change`` on the existing object, for patches and views."""
         record = self.store.head(served.key(namespace, name))
         if record is None:
             raise not_found(served.resource.plural, name, served.group)
@@ -298,7 +299,7 @@ class Writes:
     def store_changed(
         self, served: ServedResource, record: Record, old: Obj, new: Obj, call: WriteContext, subresource: str
     ) -> Written:
-        """Stores what an action made of an object: it settled and checked the object itself."""
+        """Stores the result of an action, which prepared and checked the object itself."""
         write = call.write(Operation.UPDATE, subresource)
         self._admissions.admit(served.resource, new, old, write)
         return Written(self.put(record.key, new, call, record.accounted))
@@ -317,11 +318,11 @@ class Writes:
         return record
 
     def unchanged(self, record: Record) -> Written:
-        """Nothing to store; but what is there already may still be on its way to disk."""
+        """The result when there is nothing to store; the existing state may still be on its way to disk."""
         return Written(self.store.on_its_way(record.key) or record)
 
     def remove(self, key: Key, obj: Obj, call: WriteContext) -> Written:
-        """Takes an object away for good; ``obj`` is how it was last."""
+        """Removes an object for good; ``obj`` is its last state."""
         if call.dry_run:
             return Written(settled(key, obj), gone=obj)
         return Written(self.store.delete(key, obj), gone=obj)
@@ -338,7 +339,7 @@ def settled(key: Key, obj: Obj) -> Record:
 
 
 def own_metadata(obj: Obj) -> Obj:
-    """The object's metadata, there and an object from now on."""
+    """The object's metadata, which is an object from now on."""
     metadata = obj.get("metadata")
     if not isinstance(metadata, dict):
         metadata = obj["metadata"] = {}
@@ -346,7 +347,7 @@ def own_metadata(obj: Obj) -> Obj:
 
 
 def match_namespace(resource: Resource, metadata: Obj, namespace: str) -> None:
-    """An object's namespace is that of the request; the object may leave it out."""
+    """Requires the namespace of the request, and fills it in if the object omits it."""
     if not resource.namespaced:
         metadata.pop("namespace", None)
     elif not metadata.get("namespace"):
@@ -358,7 +359,7 @@ def match_namespace(resource: Resource, metadata: Obj, namespace: str) -> None:
 
 
 def check_name(obj: Obj, namespace: str, name: str) -> None:
-    """An object that is sent to a path with a name must have that name."""
+    """Requires that an object sent to a path with a name has that name."""
     metadata = own_metadata(obj)
     sent = metadata.get("name")
     if not sent:
@@ -387,7 +388,7 @@ def same(new: Obj, old: Obj) -> bool:
 
 
 def may_go(resource: Resource, obj: Obj) -> bool:
-    """Whether an object that is being deleted has nothing left that keeps it."""
+    """Whether nothing holds an object that is being deleted any more."""
     metadata = obj["metadata"]
     return bool(
         metadata.get("deletionTimestamp")
@@ -398,7 +399,7 @@ def may_go(resource: Resource, obj: Obj) -> bool:
 
 
 def _begin(metadata: Obj, call: WriteContext) -> None:
-    """What the server decides about a new object."""
+    """Sets the fields that the server decides for a new object."""
     for field in (
         "deletionTimestamp",
         "deletionGracePeriodSeconds",
@@ -412,14 +413,14 @@ def _begin(metadata: Obj, call: WriteContext) -> None:
 
 
 def _new_uid() -> str:
-    """A random UUID (version 4), written by hand: the library takes three times as long."""
+    """A random UUID (version 4). The standard library takes three times as long."""
     digits = f"{_RANDOM.getrandbits(128):032x}"
     variant = "89ab"[int(digits[16], 16) & 3]
     return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
 
 
 def _keep_system_fields(metadata: Obj, old: Obj) -> None:
-    """What an update cannot change, whatever was sent."""
+    """Restores the fields that an update cannot change, whatever was sent."""
     metadata.pop("selfLink", None)
     if not metadata.get("uid"):
         metadata["uid"] = old["uid"]
@@ -450,13 +451,13 @@ def _check_uid(served: ServedResource, key: Key, metadata: Obj, old: Obj) -> Non
 
 
 def _named_version(metadata: Obj) -> str:
-    """The state of an object on which a client says that its write is based; empty, or zero, when it does not say."""
+    """The resourceVersion on which a client bases its write; empty or zero if it states none."""
     version: str = metadata.get("resourceVersion") or ""
     return version if version.strip("0") else ""
 
 
 def _check_version(served: ServedResource, record: Record, metadata: Obj) -> None:
-    """A write is based on the state it was made from: its resourceVersion must be the stored one.
+    """Requires that the resourceVersion of a write, the state on which it is based, is the stored one.
 
     Of most kinds a client may leave it open, and then replaces whatever there is."""
     resource, name = served.resource, record.key.name

@@ -1,4 +1,4 @@
-"""What is stored, at which revision, and what changed since.
+"""The store: objects, the revisions at which they were written, and the changes since.
 
 ::
 
@@ -7,15 +7,15 @@
     state       the newest record of every key, in order
     history     the recent changes, bounded: what watches resume from and old lists are rewound with
     scope       what a watch covers
-    watch       who waits for which changes, and what they have not yet taken
+    watch       open watches, and the changes that their readers have not taken yet
     pending     a write on its way to disk
-    writer      the thread that commits, everything that is waiting in one transaction
+    writer      the thread that commits everything that is waiting in one transaction
     database    the SQLite file: schema, checks, transactions
     mark        how far the log must reach, in a file beside it
     reserve     room on the disk for deletions
-    lock        one process at a time
+    lock        lets only one process use a store at a time
     backup      a consistent copy, and the way back
-    salvage     what can still be read of a damaged store, in its place
+    salvage     replaces a damaged store by its readable parts
 
 Errors::
 
@@ -27,10 +27,10 @@ Errors::
     │   ├── TooNew          a newer Allotment wrote it
     │   └── Unwritable      the folder or file cannot be created, read or written
     ├── CommitFailed        a write did not reach the disk and did not happen; a later one may succeed
-    │   └── DiskFull        there is room for deletions only; nothing was done
+    │   └── DiskFull        there is only room for deletions; nothing was done
     ├── Overloaded          too much is on its way to disk; nothing was done, try again soon
     ├── ObjectTooLarge      an object grew beyond what one may have; nothing was done
-    ├── Compacted           the revision asked for is older than the history (revision, compacted)
+    ├── Compacted           the requested revision is older than the history (revision, compacted)
     ├── Overflow            a watch's reader was too slow; list anew and watch from there
     └── Closed              the store, or the watch, was closed
 """

@@ -1,11 +1,11 @@
 """A consistent copy of a store, and the way back.
 
-A copy is made from a snapshot on a connection of its own, so the store may be in use, by this or another process, and
-its writes go on. It is written under a temporary name, synced and renamed: it is there whole or not at all.
+A copy is made from a snapshot on a separate connection, so this or another process may go on using the store and writing
+to it. The copy is written under a temporary name, synced and renamed, so it exists completely or not at all.
 
-Going back to an older state must not take revisions back: a client that saw revision 500 would take a new revision 400
-for old news, or for its own past. So a restored store continues far above every revision that was handed out, and has no
-history: every watch and continued list from before is told 410 Gone and lists anew, as with a restored etcd.
+Restoring an older state must not reuse revisions: a client that saw revision 500 would ignore a new revision 400 as old, or
+take it for its own past. So a restored store continues far above every revision that was handed out, and has no history:
+every earlier watch and continued list gets 410 Gone and lists again, as with a restored etcd.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from allotment.apiserver.store.errors import Corrupt, LostWrites, Unwritable
 from allotment.apiserver.store.lock import StoreLock
 
 REVISION_STEP = 1_000_000_000
-"""How far above all known revisions a restored store goes on: more than any client can have seen since the backup."""
+"""How far above all known revisions a restored store continues: more than any client can have seen since the backup."""
 
 
 def copy(source: Path, target: Path) -> None:
@@ -48,7 +48,7 @@ def copy(source: Path, target: Path) -> None:
 
 
 def restore(backup: Path, target: Path) -> int:
-    """Puts a backup in the place of a store that is not in use; returns the revision at which it goes on.
+    """Replaces a store that is not in use by a backup; returns the revision at which it continues.
 
     The backup is checked first. The store that was there is kept beside it, with ``.replaced`` at its name's end
     (``.replaced.2`` and so on if there is such a one from before).
@@ -69,7 +69,7 @@ def restore(backup: Path, target: Path) -> int:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Of all that is acknowledged when it begins. The copy is complete by itself and needs no mark."""
+    """Copies everything acknowledged at its start. The copy is self-contained and needs no mark."""
     progress = mark.read(source)
     try:
         with closing(connect_to_read(source)) as origin, closing(sqlite3.connect(target)) as copied:
@@ -101,8 +101,10 @@ def _renumber(backup: Path, path: Path, known: int) -> int:
 
 
 def highest(store: Path, used: bool) -> int:
-    """The highest revision that a store may have given out, as far as can be told: it may be damaged, or missing. For one
-    that was used and says nothing the time stands in, in milliseconds: revisions come more slowly."""
+    """The highest revision that a store, which may be damaged or missing, can have given out.
+
+    If a used store has no readable revision, the result is the time in milliseconds, since revisions grow more slowly.
+    """
     known = 0
     with suppress(Corrupt):
         progress = mark.read(store)
@@ -126,7 +128,7 @@ def set_aside(target: Path, ending: str) -> Path:
 
 
 def _free_name(path: Path) -> Path:
-    """The path, or the first of ``path.2``, ``path.3``… that is not there: a second restore keeps what the first kept."""
+    """The path, or the first free one of ``path.2``, ``path.3``…: a second restore keeps what the first kept."""
     names = itertools.chain(
         [path], (path.with_name(f"{path.name}.{number}") for number in itertools.count(2))
     )
@@ -135,7 +137,7 @@ def _free_name(path: Path) -> Path:
 
 @contextmanager
 def replacing(target: Path) -> Iterator[Path]:
-    """A temporary file that takes the target's place when all went well, on disk before its name is."""
+    """A temporary file that replaces the target on success; its content is on disk before the rename."""
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
         temporary.unlink(missing_ok=True)
@@ -148,5 +150,5 @@ def replacing(target: Path) -> Iterator[Path]:
         raise Unwritable(target, f"{target} cannot be written: {exc.strerror or exc}") from exc
     finally:
         for suffix in ("", "-wal", "-shm", "-journal"):
-            with suppress(OSError):  # where nothing could be written there is nothing to remove
+            with suppress(OSError):  # if nothing could be written, there is nothing to remove
                 temporary.with_name(temporary.name + suffix).unlink()

@@ -1,18 +1,18 @@
-"""The SQLite file: a log of revisions, and what the log has forgotten.
+"""The SQLite file: a log of revisions, and a summary of its compacted part.
 
 ``revisions`` has a row for each write; the newest row of a key is its state, unless it is a deletion. ``meta`` has the
 schema's version and the compacted revision C. Compaction removes rows up to C that a row up to C supersedes, and
 deletions up to C; so for every change after C the state before it is known, and rows after C have no gap.
 
-Journal mode WAL with synchronous=FULL: a transaction that returned is on disk, one that did not leaves no trace, whenever
-the process or the machine stops. Disks lose and change bytes all the same, and SQLite does not notice. So each row has a
-checksum, rows that may have gaps between them are counted and summed up in ``meta``, and the mark (see there) says how far the
-log must reach: :func:`examine` compares them before the file is opened for writing.
+Journal mode WAL with synchronous=FULL: a finished transaction is on disk, an unfinished one leaves no trace, whenever the
+process or the machine stops. Still, disks lose and change bytes, and SQLite does not notice. So each row has a checksum;
+``meta`` counts and sums up the rows that may have gaps between them; and the mark (see ``mark``) says how far the log must
+reach. :func:`examine` compares all of these before the file is opened for writing.
 
-A machine that stopped may have lost what its disk only claimed to have. Then the store goes on above every revision that
-can have been given out, without history.
+A stopped machine may have lost data that its disk only claimed to have. Then the store continues without history, above
+every revision that can have been given out.
 
-Not thread safe: whoever opened it hands it to the writer's thread.
+Not thread safe: the opening thread hands it over to the writer's thread.
 """
 
 from __future__ import annotations
@@ -42,22 +42,22 @@ from allotment.apiserver.store.reserve import DiskReserve
 log = logging.getLogger(__name__)
 
 SCHEMA = 2
-"""Version of the file's form. A file with a higher one is refused; see :func:`upgrade` for a lower one."""
+"""The version of the file format. A file with a higher one is refused; see :func:`upgrade` for a lower one."""
 
 FIRST_REVISION = 1
-"""Of an empty store; clients take 0 for "any"."""
+"""The revision of an empty store; to clients, 0 means "any"."""
 
 SMALLEST = 512
-"""Bytes of a database with anything in it. SQLite takes a file of one byte for an empty one."""
+"""The least bytes of a database with any content. SQLite treats a file of one byte as empty."""
 
 PAGE_BYTES = 4096
-"""Bytes, SQLite's usual."""
+"""Bytes of a page, SQLite's default."""
 
 LOG_PAGES = 2000
-"""After so many the write-ahead log is moved into the file: fewer, longer pauses than with SQLite's 1000."""
+"""Pages after which the write-ahead log moves into the file: fewer, longer pauses than with SQLite's 1000."""
 
 LARGE_COMMIT = 256 * 1024
-"""Bytes of writes up to which a commit is one statement: SQLite keeps the values of each statement that it remembers."""
+"""Bytes of writes up to which a commit is one statement: SQLite keeps the values of each cached statement."""
 
 _CREATE = f"""
 BEGIN IMMEDIATE;
@@ -74,7 +74,7 @@ COMMIT;
 SELECT = "SELECT revision, resource, namespace, name, type, created, checksum, data FROM revisions"
 
 BROKEN = (sqlite3.Error, UnicodeDecodeError)
-"""What comes of a damaged file: SQLite's messages may quote bytes of it that are no text."""
+"""Exceptions from a damaged file: SQLite's messages may quote bytes of it that are not text."""
 
 _FREE = ("freelist_count", "page_size")
 
@@ -84,7 +84,7 @@ _TYPES = {type_.value: type_ for type_ in ChangeType}
 
 
 class LogRow:
-    """A row of the log, checked."""
+    """A verified row of the log."""
 
     __slots__ = ("created", "record", "type")
 
@@ -95,10 +95,10 @@ class LogRow:
 
 
 class Meta(NamedTuple):
-    """What the file says of itself. The rows up to ``compacted`` have no numbers to miss, so they are counted."""
+    """The file's description of itself. Rows up to ``compacted`` may have gaps, so it contains their count."""
 
     compacted: int
-    marked: bool  # whether a mark belongs beside it
+    marked: bool  # whether a mark belongs to the file
     rows: int | None  # up to ``compacted``; none in a file of the first form
     checksums: int  # their sum
 
@@ -106,7 +106,7 @@ class Meta(NamedTuple):
 class Database:
     """An open file, and in ``compacted`` the revision up to which its log was forgotten.
 
-    ``full`` once the disk is: then the room that was kept for deletions is being used.
+    ``full`` is true once the disk is full and the space reserved for deletions is in use.
     """
 
     def __init__(self, path: Path, expected: Path | None = None) -> None:
@@ -150,12 +150,12 @@ class Database:
             db.execute("UPDATE meta SET value = 1 WHERE name = 'marked'")
 
     def rows(self) -> list[LogRow]:
-        """The whole log in order, as it was when the file was opened. Can be asked for once."""
+        """The whole log in order, as it was when the file was opened. It can be read once."""
         rows, self._rows = self._rows, []
         return rows
 
     def commit(self, writes: Sequence[Pending], evicted: Sequence[DroppedChange] = ()) -> None:
-        """Makes writes durable and forgets what left the history, all or nothing. Raises ``sqlite3.Error`` or ``OSError``.
+        """Makes writes durable and removes rows that left the history, all or nothing. Raises ``sqlite3.Error`` or ``OSError``.
 
         A commit for which the disk has no room is tried once more, with the room that was kept for deletions, or when that is
         used up, with the write-ahead log begun anew in the place that it has.
@@ -182,7 +182,7 @@ class Database:
         that SQLite reported as failed be found on disk after all, nothing is written over it.
         """
         db = self.connection
-        if db.in_transaction:  # left by a commit that failed; in it nothing would become durable
+        if db.in_transaction:  # left over from a failed commit; nothing inside it would become durable
             db.execute("ROLLBACK")
         rows = [_values(write.record, write.change.type, write.created) for write in writes]
         large = sum(len(write.record.data) for write in writes) > LARGE_COMMIT
@@ -204,7 +204,7 @@ class Database:
             self.connection.execute("PRAGMA wal_checkpoint(RESTART)")
 
     def _note(self, revision: int) -> None:
-        """The commit is on disk, so to report a failure would be wrong."""
+        """Records the commit in the mark. The commit is on disk, so a failure here is not reported."""
         try:
             self._mark.note(revision)
         except OSError as exc:
@@ -224,23 +224,23 @@ class Database:
 
     @property
     def restless(self) -> bool:
-        """Whether :meth:`rest` has something to do."""
+        """Whether :meth:`rest` has anything to do."""
         return self._mark.unsynced
 
     def rest(self) -> None:
-        """Nobody has written for a moment."""
+        """Does postponed work after a moment without writes."""
         try:
             self._mark.sync()
         except OSError as exc:
             log.warning("%s could not be synced: %s", self._mark.path, exc)
 
     def abandon(self) -> None:
-        """Closes the file, in which something is wrong; the mark goes on saying so."""
+        """Closes a faulty file; its mark continues to show that it was not closed in good order."""
         self.connection.close()
         self.reserve.release()
 
     def close(self) -> None:
-        """Also moves the write-ahead log into the file, which then is complete by itself."""
+        """Closes the file and moves the write-ahead log into it, so that it is self-contained."""
         self.connection.close()
         try:
             self._mark.close()
@@ -250,12 +250,15 @@ class Database:
 
 
 def examine(path: Path, expected: Path | None = None) -> tuple[Progress | None, list[LogRow]]:
-    """Checks a store that is not open, and compares it with its mark. Returns what the mark says, and all rows. Nothing is
-    changed: what SQLite takes for the end of a damaged log it would cut off. Raises :class:`OpenError`."""
+    """Checks a store that is not open, and compares it with its mark. Raises :class:`OpenError`.
+
+    Returns the content of the mark, and all rows. It changes nothing, whereas SQLite would truncate a damaged log at what
+    it takes for the end.
+    """
     progress, damaged = None, None
     try:
         progress = read_mark(path)
-    except Corrupt as exc:  # perhaps it was being made, beside a store that never used it
+    except Corrupt as exc:  # perhaps an unfinished mark of a store that never used it
         damaged = exc
     used = damaged is not None
     found, rows = FIRST_REVISION, list[LogRow]()
@@ -271,7 +274,7 @@ def examine(path: Path, expected: Path | None = None) -> tuple[Progress | None, 
                     found, used = newest(db), meta.marked
                     _compare(
                         path, found, progress
-                    )  # first: of damage and loss, the loss is what people need to know
+                    )  # this comes first: people need to know about loss more than about damage
                     check_pages(path, db)
                     rows = list(read(path, db, meta))
         elif progress is None:
@@ -288,8 +291,10 @@ def examine(path: Path, expected: Path | None = None) -> tuple[Progress | None, 
 
 
 def _compare(path: Path, found: int, progress: Progress | None) -> None:
-    """Whether a log that goes up to ``found`` is as far as its mark says. Raises :class:`Lost`, or :class:`Corrupt` if the mark is
-    an older one, which can vouch for nothing."""
+    """Checks that a log up to ``found`` reaches its mark. Raises :class:`LostWrites`.
+
+    Raises :class:`Corrupt` if the mark is an older one, which proves nothing.
+    """
     if progress is None:
         return
     if found < progress.acknowledged:
@@ -300,7 +305,7 @@ def _compare(path: Path, found: int, progress: Progress | None) -> None:
 
 
 def _culprit(path: Path, progress: Progress) -> str:
-    """Which file of a store must have lost writes, and how."""
+    """The file of a store that must have lost writes, and how."""
     wal = wal_path(path)
     for file in [path] if progress.closed else [path, wal]:
         if not size_of(file):
@@ -313,7 +318,7 @@ def _culprit(path: Path, progress: Progress) -> str:
 
 
 def _expect_none(path: Path, expected: Path | None) -> None:
-    """Raises :class:`Corrupt` if something is left of a store where there is none."""
+    """Raises :class:`Corrupt` if there are remains of a store but no store."""
     signs = [expected] if expected is not None and expected.exists() else []
     signs += [wal_path(path)] if size_of(wal_path(path)) else []
     for sign in signs:
@@ -322,7 +327,7 @@ def _expect_none(path: Path, expected: Path | None) -> None:
 
 
 def size_of(path: Path) -> int:
-    """0 for a file that is not there."""
+    """The size of a file; 0 if there is none."""
     return path.stat().st_size if path.exists() else 0
 
 
@@ -336,7 +341,7 @@ def create(db: sqlite3.Connection) -> None:
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """A connection whose transactions are the caller's. The file must exist."""
+    """A connection whose caller controls transactions. The file must exist."""
     return _connect(path, "mode=rw")
 
 
@@ -357,7 +362,7 @@ def _connect(path: Path, how: str) -> sqlite3.Connection:
 
 
 def check(path: Path, db: sqlite3.Connection) -> Meta:
-    """What a file says of itself that is a store of a known version. Raises :class:`OpenError`."""
+    """The meta data of a file, which must be a store of a known version. Raises :class:`OpenError`."""
     tables = {row[0] for row in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
     if not {"meta", "revisions"} <= tables:
         raise Corrupt(path, "it is a database of something else")
@@ -379,7 +384,7 @@ def check(path: Path, db: sqlite3.Connection) -> Meta:
 
 
 def check_pages(path: Path, db: sqlite3.Connection) -> None:
-    """Whether SQLite finds its way through the file. Raises :class:`Corrupt`."""
+    """Checks that SQLite can traverse the file. Raises :class:`Corrupt`."""
     verdict = db.execute("PRAGMA quick_check(1)").fetchone()[0]
     if verdict != "ok":
         raise Corrupt(path, f"it is damaged ({' '.join(verdict.split())})")
@@ -463,8 +468,10 @@ def _summed(db: sqlite3.Connection, which: str, value: int | str) -> tuple[int, 
 
 
 def begin_anew(path: Path, db: sqlite3.Connection, revision: int) -> None:
-    """Goes on at a revision above all that are known, without history: every watch and continued list from before is
-    told 410 Gone, and lists anew. Raises :class:`Corrupt`."""
+    """Continues at a revision above all known ones, without history. Raises :class:`Corrupt`.
+
+    Every earlier watch and continued list gets 410 Gone, and lists again.
+    """
     current: dict[Key, int] = {}
     outdated: list[int] = []
     for row in read(path, db, check(path, db)):
@@ -481,7 +488,7 @@ def begin_anew(path: Path, db: sqlite3.Connection, revision: int) -> None:
 
 
 def fill(db: sqlite3.Connection, rows: Iterable[LogRow], revision: int) -> None:
-    """Writes the newest rows of objects into an empty store, which goes on at a revision above theirs."""
+    """Writes the newest rows of objects into an empty store, which continues at a revision above theirs."""
     db.execute("BEGIN IMMEDIATE")
     db.executemany(_insert(1), [_values(row.record, row.type, row.created) for row in rows])
     forget(db, (), revision)
@@ -489,7 +496,7 @@ def fill(db: sqlite3.Connection, rows: Iterable[LogRow], revision: int) -> None:
 
 
 def upgrade(db: sqlite3.Connection) -> None:
-    """Brings a file of the first form, which counted nothing, to the present one."""
+    """Upgrades a file of the first format, which had no counts."""
     if db.execute("SELECT value FROM meta WHERE name = 'schema'").fetchone() != (1,):
         return
     db.execute("BEGIN IMMEDIATE")
@@ -504,7 +511,7 @@ def upgrade(db: sqlite3.Connection) -> None:
 
 
 def translate(path: Path, exc: Exception) -> OpenError:
-    """What SQLite says when a file is opened and read, as ours."""
+    """Translates SQLite's errors on opening and reading a file into ours."""
     code = _code(exc)
     if code == sqlite3.SQLITE_NOTADB:
         return Corrupt(path, "it is not a database")

@@ -1,4 +1,4 @@
-"""What the store raises. The tree is drawn in the package's docstring."""
+"""Exceptions of the store. The package's docstring shows their tree."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ HOW_TO_GO_ON = "Restore a backup of it (allot restore FILE), or go on with what 
 
 
 class StoreError(Exception):
-    """Something that the store cannot do."""
+    """The store cannot do what was requested."""
 
 
 class OpenError(StoreError):
@@ -39,7 +39,7 @@ class Corrupt(OpenError):
 
 
 class LostWrites(OpenError):
-    """Writes that were acknowledged are not there, from revision ``first`` to ``last``."""
+    """Acknowledged writes are missing, from revision ``first`` to ``last``."""
 
     def __init__(self, path: Path, first: int, last: int, what: str) -> None:
         count = last - first + 1
@@ -65,7 +65,7 @@ class CommitFailed(StoreError):
 
 
 class DiskFull(CommitFailed):
-    """There is no room for more than deletions, or (``used_up``) not even for them. Nothing was done."""
+    """There is only room for deletions, or (``used_up``) not even for them. Nothing was done."""
 
     def __init__(self, path: Path, used_up: bool = False) -> None:
         super().__init__(
@@ -79,7 +79,7 @@ class DiskFull(CommitFailed):
 
 
 class Overloaded(StoreError):
-    """So much is on its way to disk that the store takes no more just now. Nothing was done."""
+    """Too much is on its way to disk, so the store accepts no more for the moment. Nothing was done."""
 
 
 class ObjectTooLarge(StoreError):
@@ -100,7 +100,7 @@ class Compacted(StoreError):
 
 
 class Overflow(StoreError):
-    """A watch was closed because more changes waited for its reader than it may keep. None was skipped before that."""
+    """A watch was closed because too many changes waited for its reader. None was skipped before that."""
 
 
 class StoreClosed(StoreError):

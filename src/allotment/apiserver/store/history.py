@@ -1,6 +1,6 @@
-"""The recent changes, oldest first, without a gap: what a watch resumes from and an old list is rewound with.
+"""The recent changes, oldest first, without a gap. Watches resume from them, and old lists are reconstructed with them.
 
-The window is bounded in number, age and bytes. What a change costs is what it alone keeps in memory and on disk: the
+The window is bounded in number, age and bytes. The cost of a change is what it alone keeps in memory and on disk: the
 record that it superseded, and its own if it is a deletion; the new record of any other change is part of the state.
 When a change leaves the window its rows that are no longer needed leave the file: see ``DroppedChange``.
 
@@ -25,16 +25,16 @@ from allotment.apiserver.store.scope import Scope, covers
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """How much history is kept: what exceeds any of these goes."""
+    """How much history is kept: changes that exceed any of these limits are dropped."""
 
     changes: int = 50_000
     bytes: int = 64 * 1024 * 1024
     seconds: float = 3600
-    shared_bytes: int = 16 * 1024 * 1024  # of changes whose encoded lines are kept for all watchers
+    shared_bytes: int = 16 * 1024 * 1024  # bytes of changes whose encoded lines are kept for all watchers
 
 
 class DroppedChange(NamedTuple):
-    """A change that left the window, and the revisions whose rows nobody needs from then on."""
+    """A change that left the window, and the revisions whose rows are no longer needed."""
 
     revision: int
     rows: tuple[int, ...]
@@ -50,7 +50,8 @@ class History:
         self._changes: deque[Change] = deque()
         self._times: deque[float] = deque()
         self._by_resource: dict[str, deque[Change]] = {}
-        self._shared: OrderedDict[int, Change] = OrderedDict()  # a dict is slow to take the first from
+        # taking the first entry from a dict would be slow
+        self._shared: OrderedDict[int, Change] = OrderedDict()
         self._shared_bytes = 0
 
     def __len__(self) -> int:
@@ -96,7 +97,7 @@ class History:
             yield change
 
     def trim(self, now: float) -> list[DroppedChange]:
-        """Lets go of what exceeds the window."""
+        """Drops changes that exceed the window."""
         evicted = []
         window = self._window
         while self._changes and (
@@ -108,7 +109,7 @@ class History:
         return evicted
 
     def compact(self, revision: int) -> list[DroppedChange]:
-        """Lets go of everything up to a revision."""
+        """Drops everything up to a revision."""
         evicted = []
         while self._changes and self._changes[0].revision <= revision:
             evicted.append(self._evict())
@@ -144,7 +145,7 @@ class History:
 
 
 def cost(change: Change) -> int:
-    """Bytes that are kept only for this change."""
+    """The bytes that are kept only for this change."""
     kept = len(change.previous.data) if change.previous else 0
     return kept + len(change.record.data) if change.type is ChangeType.DELETED else kept
 

@@ -1,8 +1,8 @@
-"""One process at a time has a store open.
+"""A lock that lets only one process at a time open a store.
 
-The lock is the kernel's (``flock`` on a file beside the store), so it ends with its process however that ends. The
-file's text only serves the message for whoever comes second. It stays when the lock is released: removing it would let
-two processes lock two different files of that name.
+It is a kernel lock (``flock`` on a file next to the store), so it ends with its process however that ends. The file's text
+only serves the message for a second process. The file stays when the lock is released: removing it would allow two
+processes to lock two different files of that name.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class StoreLock:
 
     @staticmethod
     def path_of(store: Path) -> Path:
-        """The file that is locked; where it is, a store is or was."""
+        """The lock file; where it exists, there is or was a store."""
         return store.with_name(store.name + ".lock")
 
     def release(self) -> None:
-        """Idempotent."""
+        """Releases the lock. Idempotent."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
@@ -70,14 +70,14 @@ class StoreLock:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """The process that has a store open, as far as it has said who it is."""
+    """The process that has a store open, with what it recorded about itself."""
 
     process: int | None
     since: str
 
 
 def holder_of(store: Path) -> Holder | None:
-    """Who has the store open now; None if nobody has."""
+    """The process that has the store open now; None if there is none."""
     try:
         file = os.open(StoreLock.path_of(store), os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -85,7 +85,7 @@ def holder_of(store: Path) -> Holder | None:
     try:
         holder = _written(file)
         if holder.process is not None and not _alive(holder.process):
-            return None  # so that a server which starts just now does not meet our own lock below
+            return None  # so that a server that starts at this moment does not meet our own lock below
         fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         return None
     except BlockingIOError:

@@ -1,16 +1,16 @@
-"""How far a store got, in a small file beside it: what notices a log that lost its end.
+"""A small file next to a store that records its progress, to detect a log that lost its end.
 
-SQLite reads its write-ahead log up to the first frame that does not add up, and takes that for the end, without a word: a
-flipped bit or a missing file looks like an earlier state. The mark knows better. It says up to where revisions were
-*acknowledged*, and above which none was ever given out (*reserved*).
+SQLite reads its write-ahead log up to the first invalid frame and silently takes that for the end: a flipped bit or a
+missing file looks like an earlier state. The mark detects this. It contains the last *acknowledged* revision, and the last
+*reserved* one, above which none was ever given out.
 
-``note`` runs between each commit and its answer. It writes one block over another in place, without waiting for the disk:
-a killed process leaves the file as it was written. The file is synced once a second while there are writes, and when
-they stop, so that after a power loss the mark may be behind the log by a second; it is never ahead of it, as a commit is on
-disk before it is noted. ``reserve`` waits for the disk, once in thousands of writes, before a revision is given out: after
-a power loss a store goes on above all that are reserved (see ``database``), so no revision is ever given out twice.
+``note`` runs between each commit and its answer. It overwrites a block in place without waiting for the disk, which is
+enough when a process is killed. The file is synced once a second during writes, and when they stop, so after a power loss
+the mark may be a second behind the log. It is never ahead of the log, as a commit is on disk before it is noted. Once in
+thousands of writes, ``reserve`` waits for the disk before a revision is given out. After a power loss a store continues
+above all reserved revisions (see ``database``), so no revision is ever given out twice.
 
-Two blocks are written in turn, each with a checksum: a block that was torn leaves the other.
+Two blocks are written in turn, each with a checksum: if one write is torn, the other block remains.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from zlib import crc32
 from allotment.apiserver.store.errors import Corrupt, Unwritable
 
 AHEAD = 10_000
-"""Revisions that are reserved at once."""
+"""How many revisions are reserved at once."""
 
 SYNC_SECONDS = 1.0
-"""How long a mark may wait to be synced."""
+"""The longest time before a mark is synced."""
 
 _FORM = Struct("<8sQQQ?16s")
 _MAGIC = b"allotmk1"
@@ -39,12 +39,12 @@ _BLOCKS = 2
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What a mark says."""
+    """The content of a mark."""
 
     acknowledged: int
     reserved: int
-    closed: bool = False  # in good order: the log ended at ``acknowledged``
-    boot: bytes = bytes(16)  # of the run of the machine; zeros where that is not known
+    closed: bool = False  # closed in good order: the log ended at ``acknowledged``
+    boot: bytes = bytes(16)  # identifies the boot of the machine; zeros if unknown
 
     @property
     def certain(self) -> bool:
@@ -56,7 +56,7 @@ class Mark:
     """The mark of a store that is open. Not thread safe."""
 
     def __init__(self, store: Path, revision: int) -> None:
-        """Starts at the store's revision; the file is made if it is not there. Raises :class:`Unwritable`."""
+        """Starts at the store's revision; creates the file if there is none. Raises :class:`Unwritable`."""
         self.path = path_of(store)
         self._acknowledged = revision
         self._reserved = revision + AHEAD
@@ -77,33 +77,31 @@ class Mark:
             raise Unwritable(store, f"{self.path} cannot be written: {exc.strerror or exc}") from exc
 
     def reserve(self, revision: int) -> None:
-        """Before a revision may be given out. Raises ``OSError``."""
+        """Reserves revisions; call it before one is given out. Raises ``OSError``."""
         if revision <= self._reserved:
             return
         before, self._reserved = self._reserved, revision + AHEAD
         try:
             self._write_all()
         except OSError:
-            self._reserved = (
-                before  # what the disk does not have is not reserved: the next commit tries again
-            )
+            self._reserved = before  # a reservation counts only on disk: the next commit tries again
             raise
 
     def note(self, revision: int) -> None:
-        """Everything up to a revision is committed. Raises ``OSError``."""
+        """Records that everything up to a revision is committed. Raises ``OSError``."""
         self._acknowledged = revision
         self._write()
         if time.monotonic() - self._synced_at > SYNC_SECONDS:
             self.sync()
 
     def sync(self) -> None:
-        """Raises ``OSError``."""
+        """Syncs the file to disk. Raises ``OSError``."""
         getattr(os, "fdatasync", os.fsync)(self._file)  # macOS has only the latter
         self._synced_at = time.monotonic()
         self.unsynced = False
 
     def close(self) -> None:
-        """In good order: what is noted is where the log ends."""
+        """Closes in good order: the log ends at the noted revision."""
         try:
             self._closed = True
             self._write_all()
@@ -111,7 +109,7 @@ class Mark:
             os.close(self._file)
 
     def _write_all(self) -> None:
-        """In all blocks, so that one of them may be lost."""
+        """Writes to all blocks, so that one of them may be lost."""
         for _ in range(_BLOCKS):
             self._write()
         self.sync()
@@ -126,7 +124,7 @@ class Mark:
 
 
 def read(store: Path) -> Progress | None:
-    """What the mark beside a store says; none if there is no mark. Raises :class:`Corrupt` if it cannot be read."""
+    """The content of the mark of a store; None if there is no mark. Raises :class:`Corrupt` if it cannot be read."""
     path = path_of(store)
     try:
         _, newest = max(_blocks(path), key=lambda block: block[0])
@@ -146,7 +144,7 @@ def path_of(store: Path) -> Path:
 
 
 def _blocks(path: Path) -> list[tuple[int, Progress | None]]:
-    """The sound ones with their numbers; at least (0, None)."""
+    """The valid blocks with their numbers; at least (0, None)."""
     found: list[tuple[int, Progress | None]] = [(0, None)]
     with path.open("rb") as file:
         data = file.read(_BLOCK * _BLOCKS)
@@ -160,7 +158,7 @@ def _blocks(path: Path) -> list[tuple[int, Progress | None]]:
 
 
 def this_boot() -> bytes:
-    """Names the run of this machine: with another one, what was written and not synced may be gone."""
+    """Identifies the boot of this machine: after another boot, unsynced writes may be gone."""
     try:
         return bytes.fromhex(_BOOT.read_text().strip().replace("-", ""))[:16].ljust(16, b"\0")
     except (OSError, ValueError):
@@ -171,7 +169,7 @@ _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 def sync(path: Path) -> None:
-    """A file or folder, to disk."""
+    """Syncs a file or folder to disk."""
     file = os.open(path, os.O_RDONLY)
     try:
         os.fsync(file)

@@ -1,7 +1,7 @@
 """A write on its way to disk.
 
-It is on the head from the start; awaiting it waits until it is durable. Any number may wait, or nobody; a waiter that
-is cancelled leaves the write and the other waiters alone.
+It is on the head from the start; awaiting it waits until it is durable. Any number of tasks may wait; cancelling one
+affects neither the write nor the others.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ class Pending:
     def __init__(self, change: Change, created: float, epoch: int) -> None:
         self.change = change
         self.created = created  # seconds since 1970
-        self.epoch = epoch  # counts failed commits: the writer drops what was decided on a head that is gone
+        self.epoch = epoch  # counts failed commits: the writer drops writes decided on a head that is gone
         self.done = False
         self._error: StoreError | None = None
         self._waiters: list[asyncio.Future[None]] = []
 
     @property
     def record(self) -> Record:
-        """As it will be, or is, stored."""
+        """The record as it is or will be stored."""
         return self.change.record
 
     def __await__(self) -> Generator[Any, None, Record]:
@@ -42,7 +42,7 @@ class Pending:
         return self.change.record
 
     def settle(self, error: StoreError | None = None) -> None:
-        """The write is durable, or has failed. Called once, by the store."""
+        """Records that the write is durable or has failed. The store calls it once."""
         self.done = True
         self._error = error
         for waiter in self._waiters:

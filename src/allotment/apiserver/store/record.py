@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 Obj = dict[str, Any]
-"""An object as plain JSON values. Whoever got it from a function owns it and may change it."""
+"""An object as plain JSON values. The caller of a function that returns it owns it and may change it."""
 
 
 class Key(NamedTuple):
@@ -23,7 +23,7 @@ class Key(NamedTuple):
 
 
 LARGE_OBJECT = 64 * 1024
-"""Bytes of an object that has many parts."""
+"""The size in bytes from which an object counts as large, with many parts."""
 
 
 def _decoded(data: bytes) -> Obj:
@@ -44,13 +44,13 @@ _NONE: Mapping[str, str] = {}
 
 
 class Record:
-    """An object as it was stored by one write. Immutable; what is derived from ``data`` is computed when asked for."""
+    """An object as stored by one write. Immutable; values derived from ``data`` are computed on demand."""
 
     __slots__ = ("_labels", "accounted", "at_hand", "data", "fields", "key", "revision", "selector")
 
     def __init__(self, key: Key, revision: int, data: bytes) -> None:
         self.key = key
-        self.revision = revision  # of the write; the object's metadata.resourceVersion
+        self.revision = revision  # the revision of the write; the object's metadata.resourceVersion
         self.data = data  # JSON in the hub version, resourceVersion included
         # selectable fields, kept by the registry once it worked them out
         self.fields: Mapping[str, str] | None = None
@@ -63,9 +63,9 @@ class Record:
         self._labels: Mapping[str, str] | None = None
 
     def load(self) -> Obj:
-        """The object, decoded anew for the caller to keep."""
+        """The object, decoded again, for the caller to keep."""
         if len(self.data) > LARGE_OBJECT and gc.isenabled():
-            gc.disable()  # it would look through the heap again and again while all these parts are made
+            gc.disable()  # the collector would scan the heap again and again while the parts are created
             try:
                 return _decoded(self.data)
             finally:
@@ -74,7 +74,7 @@ class Record:
 
     @contextmanager
     def decoded(self, obj: Obj | None) -> Iterator[None]:
-        """Has what it decodes to at hand, if that is known: for whoever looks at it until the context is left."""
+        """Provides the decoded object, if it is known, to readers inside the context."""
         self.at_hand = obj
         try:
             yield
@@ -82,12 +82,12 @@ class Record:
             self.at_hand = None
 
     def peek(self) -> Obj:
-        """The object to look at, not to keep or change."""
+        """The object to read, but not to keep or change."""
         return self.load() if self.at_hand is None else self.at_hand
 
     @property
     def labels_known(self) -> bool:
-        """Whether the labels have been read, which takes as long as the object is large."""
+        """Whether the labels have been read; reading them takes time in proportion to the object."""
         return self._labels is not None
 
     @property
@@ -112,7 +112,7 @@ class Change:
 
     def __init__(self, type_: ChangeType, record: Record, previous: Record | None) -> None:
         self.type = type_
-        self.record = record  # of a deletion: the last state, with the deletion's revision
+        self.record = record  # for a deletion: the last state, with the deletion's revision
         self.previous = previous  # None iff ADDED
         self.line: bytes | None = None
 

@@ -1,7 +1,7 @@
-"""Room on the disk that is kept for deletions.
+"""Disk space that is reserved for deletions.
 
-A deletion is a write, and on a full disk even that would fail: nobody could make room. So a file beside the store holds
-some, and gives it up when a commit finds none. It is taken again once there is enough.
+A deletion is a write, and on a full disk even that would fail, so nobody could make room. So a file next to the store
+occupies some space, which is released when a commit finds none. It is reserved again once there is enough.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class DiskReserve:
-    """Held or given up. ``size`` is what it holds, or tries to."""
+    """The reserved space, held or released. ``size`` is what it holds or tries to hold."""
 
     def __init__(self, store: Path) -> None:
         self.path = store.with_name(store.name + ".reserve")
@@ -35,7 +35,7 @@ class DiskReserve:
             self.size = SIZE
 
     def take(self) -> bool:
-        """Whether there is room enough. Where a file system cannot keep room, there is no way to know, and it says yes."""
+        """Reserves the space; returns whether there is enough. If a file system cannot reserve space, it returns True."""
         if self.held or not self._possible:
             return True
         try:
@@ -52,7 +52,7 @@ class DiskReserve:
         return True
 
     def release(self) -> bool:
-        """Gives the room up; whether there was any."""
+        """Releases the space; returns whether there was any."""
         held, self.held = self.held, False
         with suppress(OSError):
             self.path.unlink()

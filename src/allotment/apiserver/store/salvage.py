@@ -1,8 +1,8 @@
-"""A damaged store goes on with what can be read of it, because somebody said so.
+"""Lets a damaged store continue with its readable parts, if an operator accepts the loss.
 
-What can be read is written into a new file, which goes on far above every revision that can have been given out, without
-history, as a restored one does. The damaged files are kept beside it. An object whose newest state cannot be read is there in
-an older one, or is not there; one whose deletion cannot be read is there again.
+The readable parts are written into a new file. Like a restored store, it continues without history, far above every
+revision that can have been given out. The damaged files are kept next to it. An object whose newest state cannot be read
+has an older state or is missing; an object whose deletion cannot be read exists again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from allotment.apiserver.store.record import ChangeType, Key
 
 @dataclass(frozen=True, slots=True)
 class Salvaged:
-    """How many objects were found, at which revision the store goes on, and where the damaged one is."""
+    """How many objects were found, the revision at which the store continues, and where the damaged store is."""
 
     objects: int
     revision: int
@@ -37,8 +37,10 @@ class Salvaged:
 
 
 def salvage(path: Path) -> Salvaged:
-    """Puts a sound store in the place of a damaged or missing one, of which the caller has the lock. Raises
-    :class:`OpenError` if the file cannot be written."""
+    """Replaces a damaged or missing store, whose lock the caller holds, by a sound one.
+
+    Raises :class:`OpenError` if the file cannot be written.
+    """
     newest: dict[Key, LogRow] = {}
     with suppress(*BROKEN, OSError), closing(connect_to_read(path)) as db:
         for row in _readable(db):
@@ -51,14 +53,14 @@ def salvage(path: Path) -> Salvaged:
         with closing(connect(temporary)) as db:
             create(db)
             fill(db, rows, revision)
-            db.execute("PRAGMA journal_mode = DELETE")  # so that the file is complete by itself
+            db.execute("PRAGMA journal_mode = DELETE")  # so that the file is self-contained
         kept = set_aside(path, ".damaged")
     return Salvaged(len(rows), revision, kept)
 
 
 def _readable(db: sqlite3.Connection) -> Iterator[LogRow]:
     """The rows that are sound, from both ends up to where SQLite cannot go on."""
-    db.text_factory = lambda text: text.decode(errors="replace")  # a name that is none does not end the walk
+    db.text_factory = lambda text: text.decode(errors="replace")  # an invalid name does not end the walk
     for order in ("", " DESC"):
         try:
             for values in db.execute(f"{SELECT} ORDER BY revision{order}"):

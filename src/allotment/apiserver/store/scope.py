@@ -1,11 +1,11 @@
-"""What a watch covers: all of a resource, one namespace of it, or a name."""
+"""The scope of a watch: all of a resource, one namespace of it, or a name."""
 
 from __future__ import annotations
 
 from allotment.apiserver.store.record import Key
 
 Scope = Key
-"""A key whose namespace or name, or both, may be empty: then it covers every namespace, every name."""
+"""A key in which an empty namespace covers every namespace, and an empty name every name."""
 
 
 def scopes(key: Key) -> tuple[tuple[str, str, str], ...]:
@@ -25,5 +25,5 @@ def covers(scope: Scope, key: Key) -> bool:
 
 
 def spelled(scope: Scope) -> str:
-    """For messages."""
+    """The scope as text, for messages."""
     return "/".join(part for part in scope if part)

@@ -1,8 +1,8 @@
 """The newest record of every key, and the keys of each resource in order.
 
-Lists are asked for far more often than keys come and go, so each resource keeps its keys sorted: a list is one walk, a
-namespace is a range of it. Invariants: a resource's sorted keys are exactly those of its records; ``bytes`` is the sum
-of their data.
+Lists are far more frequent than new or removed keys, so each resource keeps its keys sorted: a list is one walk, and a
+namespace is a range of it. Invariants: a resource's sorted keys are exactly those of its records; ``bytes`` is the sum of
+their data.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Numbers about a store, for metrics."""
+"""Metrics of a store."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """Numbers about the store: totals since it was opened, and what there is now."""
+    """Metrics of the store: totals since it was opened, and present values."""
 
     commits: int
     commit_seconds: float

@@ -1,12 +1,13 @@
-"""The state of the server: every object at its newest revision, the recent history, and who watches.
+"""The state of the server: every object at its newest revision, the recent history, and the open watches.
 
-Two views. *Durable* is what is fsynced: all reads and watches see it and only it. *Head* is durable plus the writes on
-their way to disk: decisions about writes are made on it, without an await between decision and write, so there are no
-races to retry. Writes of one turn of the event loop go to the writer together, and those that arrive while the disk is
-busy are committed together; then, in order, they become durable, watchers hear of them, and the writers are answered.
+There are two views. *Durable* is the fsynced state: reads and watches see only this. *Head* is the durable state plus the
+writes on their way to disk: decisions about writes are based on it, without an await between decision and write, so there
+are no races to retry. Writes of one turn of the event loop go to the writer together, and those that arrive while the disk
+is busy are committed together. Then, in order, they become durable, watches receive them, and the writers get their
+answers.
 
-A commit that fails takes back everything that is on its way: the head is the durable state again, followers are told the
-inverse of each write, newest first, and every waiter gets :class:`CommitFailed`. Later writes start from there.
+A failed commit reverts everything on its way to disk: the head is the durable state again, followers receive the inverse
+of each write, newest first, and every waiter gets :class:`CommitFailed`. Later writes start from there.
 
 Everything but :meth:`Store.open` runs on the event loop; the writer's thread hands results over to it. Only :meth:`Store.head`
 may be asked from a thread that prepares a large write: what it gives may be old by then, which is looked at before the commit.
@@ -54,23 +55,23 @@ from allotment.apiserver.store.watch import Buffer, Watch, Watches
 from allotment.apiserver.store.writer import Barrier, FindRoom, Stop, Trim, Writer
 
 Follower = Callable[[Record | None, Record | None], None]
-"""Told the record before and after each write on the head. Must not raise, await or write."""
+"""Called with the record before and after each write on the head. It must not raise, await or write."""
 
 MAX_PENDING_WRITES = 100_000
 MAX_PENDING_BYTES = 256 * 1024 * 1024
-"""On their way to disk; more writes are refused with :class:`Overloaded`."""
+"""The most bytes on their way to disk; further writes are refused with :class:`Overloaded`."""
 
 MAX_OBJECT = 4 * 1024 * 1024
-"""Bytes of one object. More than a request may have, as the server adds to what it is sent."""
+"""The most bytes of one object. A request may have fewer, as the server adds to what it receives."""
 
 TRIM_AT = 250
-"""Evicted changes are forgotten on disk so many at a time: a transaction for each would double the work."""
+"""How many dropped changes accumulate before their rows are removed: a transaction for each would double the work."""
 
 TRIM_MOST = 1000
-"""Evicted changes that one transaction forgets, so that no write waits long for it."""
+"""The most dropped changes whose rows one transaction removes, so that no write waits long for it."""
 
 ROOM_SECONDS = 1.0
-"""On a full disk, how long after one look for room the next refused write causes another."""
+"""On a full disk, the least time between two checks for room that refused writes cause."""
 
 log = logging.getLogger(__name__)
 
@@ -78,12 +79,12 @@ _ENCODER = msgspec.json.Encoder()
 
 
 def _encode(obj: Obj) -> bytes:
-    """JSON in a piece of memory of its size: what the encoder returns has room for half as much again."""
+    """JSON in memory of exactly its size: the encoder's own result has room for half as much again."""
     return bytes(memoryview(_ENCODER.encode(obj)))
 
 
 class Store:
-    """See the module. Made by :meth:`open`, ended by :meth:`close`."""
+    """The object store of the server. :meth:`open` creates it, :meth:`close` ends it."""
 
     def __init__(
         self, lock: StoreLock, database: Database, window: Window, buffer: Buffer, clock: Callable[[], float]
@@ -98,10 +99,11 @@ class Store:
         self._state = StoreState(self._replay(database))
         self.revision = max(database.compacted, self._newest)
         self._head_revision = self.revision
-        self._ahead: dict[Key, Pending] = {}  # the newest write on its way, by key
+        self._ahead: dict[Key, Pending] = {}  # the newest write on its way to disk, by key
         self._in_flight: deque[Pending] = deque()
         self._in_flight_bytes = 0
-        self._unsent: list[Pending] = []  # of those in flight, what the writer is to get when the loop turns
+        # the part of those that goes to the writer in the next turn of the loop
+        self._unsent: list[Pending] = []
         self._epoch = 0
         self._followers: dict[str, list[Follower]] = {}
         self._watches = Watches(lambda: self.revision)
@@ -126,11 +128,10 @@ class Store:
         expected: Path | None = None,
         accept_loss: bool = False,
     ) -> Store:
-        """The store in a file, which is created with its folder if it is not there. Raises :class:`OpenError`.
+        """Opens the store in a file, which is created with its folder if it does not exist. Raises :class:`OpenError`.
 
-        ``expected`` names a file beside which there must be a store, if that file exists. With ``accept_loss`` a store that is
-        damaged or incomplete goes on with what can be read of it. Reads the whole file. Needs no event loop; everything after
-        it does.
+        If the file ``expected`` exists, there must be a store next to it. With ``accept_loss``, a damaged or incomplete store
+        continues with its readable parts. Reads the whole file. It needs no event loop; all later calls do.
         """
         lock = StoreLock(path)
 
@@ -165,7 +166,7 @@ class Store:
         return store
 
     async def close(self) -> None:
-        """Ends watches, finishes the writes on their way, closes the file and lets go of the lock. Idempotent."""
+        """Ends watches, finishes the writes on their way to disk, closes the file and releases the lock. Idempotent."""
         if self._closed:
             return
         self._closed = True
@@ -180,18 +181,18 @@ class Store:
 
     @property
     def compacted(self) -> int:
-        """The oldest revision from which watches can resume and lists be made."""
+        """The oldest revision from which watches can resume and lists can be made."""
         return self._history.compacted
 
     def get(self, key: Key) -> Record | None:
         return self._state.get(key)
 
     def list(self, resource: str, namespace: str = "") -> list[Record]:
-        """All records of a resource, or of one namespace of it, sorted by namespace and name. The caller's to keep."""
+        """All records of a resource, or of one namespace of it, sorted by namespace and name. The caller may keep the list."""
         return self._state.list(resource, namespace)
 
     def count(self, resource: str) -> int:
-        """How many records of a resource there are, in all namespaces."""
+        """How many records of a resource exist, in all namespaces."""
         return self._state.count(resource)
 
     def list_at(self, resource: str, namespace: str, revision: int) -> Sequence[Record]:
@@ -215,16 +216,16 @@ class Store:
     # The head, and writes
 
     def head(self, key: Key) -> Record | None:
-        """The newest record, writes on their way included."""
+        """The newest record, including writes on their way to disk."""
         ahead = self._ahead.get(key)
         return self._state.get(key) if ahead is None else _after(ahead.change)
 
     def on_its_way(self, key: Key) -> Pending | None:
-        """The newest write of an object while it is not durable: who answers with what is on the head waits for it."""
+        """The newest write of an object while it is not durable: answers based on the head must wait for it."""
         return self._ahead.get(key)
 
     def heads(self, resource: str, namespace: str = "") -> Iterable[Record]:
-        """The newest records, writes on their way included, sorted like :meth:`list`."""
+        """The newest records, including writes on their way to disk, sorted like :meth:`list`."""
         current = self._state.list(resource, namespace)
         scope = Scope(resource, namespace, "")
         ahead = {k: p for k, p in self._ahead.items() if covers(scope, k)}
@@ -245,16 +246,16 @@ class Store:
         return self._write(ChangeType.MODIFIED if previous else ChangeType.ADDED, key, obj, previous)
 
     def delete(self, key: Key, obj: Obj) -> Pending:
-        """Removes an object, which must be there. ``obj`` is its last state, and gets the revision of the deletion."""
+        """Removes an object, which must exist. ``obj`` is its last state, and gets the revision of the deletion."""
         previous = self.head(key)
         if previous is None:
             raise LookupError(f"{key} is not there, so it cannot be deleted")
         return self._write(ChangeType.DELETED, key, obj, previous)
 
     def follow(self, resource: str, follower: Follower) -> None:
-        """Tells the follower of every record on the head now, and of every write from now on, as it enters the head.
+        """Calls the follower for every record on the head now, and for every write as it enters the head.
 
-        On a failed commit it is told the inverse of each write, newest first. ``resource`` empty: of all resources.
+        After a failed commit it is called with the inverse of each write, newest first. An empty ``resource`` means all.
         """
         resources = {resource} if resource else {*self._state.resources(), *(k.resource for k in self._ahead)}
         for each in sorted(resources):
@@ -296,7 +297,7 @@ class Store:
             self._writer.submit(FindRoom())
 
     def _send(self) -> None:
-        """Hands writes to the writer: all of a turn at once, as a commit for each would cost more than the writes."""
+        """Hands all writes of a turn to the writer together, as a commit for each would cost more than the writes."""
         unsent, self._unsent = self._unsent, []
         if unsent:
             self._writer.submit(unsent)
@@ -308,12 +309,12 @@ class Store:
             follower(before, after)
 
     def _bind(self) -> asyncio.AbstractEventLoop:
-        """Results go to the loop that writes; a store may outlive a loop as long as nothing is on its way."""
+        """Binds the store to the loop that writes. A store may outlive a loop if nothing is on its way to disk."""
         if self._loop is None or not self._in_flight:
             self._loop = asyncio.get_running_loop()
         return self._loop
 
-    # What the writer reports, first on its thread, then on the loop
+    # The writer's reports, first on its thread, then on the loop
 
     def committed(self, writes: Sequence[Pending], seconds: float) -> None:
         self._call(lambda: self._settle(writes, seconds))
@@ -328,7 +329,7 @@ class Store:
         self._lock.release()
 
     def _call(self, callback: Callable[[], None]) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is gone, and with it everybody who could be told
+        with contextlib.suppress(RuntimeError):  # the loop is gone, and with it everybody who waits
             assert self._loop is not None
             self._loop.call_soon_threadsafe(callback)
 
@@ -359,7 +360,7 @@ class Store:
             log.warning("there is room again on the disk that holds the store %s", self.path)
 
     def _forget_all(self) -> None:
-        """On a full disk there is no room for history: what is deleted makes room at once."""
+        """Drops the history: on a full disk there is no room for it, and deletions then free space at once."""
         self._trim(self._history.compact(self.revision))
         self._collect(at_least=1)
 
@@ -371,7 +372,7 @@ class Store:
             self._state.remove(record.key)
         else:
             self._state.put(record)
-        if self._ahead[record.key] is pending:  # after the state, for who looks at the head from a thread
+        if self._ahead[record.key] is pending:  # after the state, for threads that read the head
             del self._ahead[record.key]
         self.revision = record.revision
         self._history.append(change, pending.created)
@@ -416,15 +417,15 @@ class Store:
         return watch
 
     def end_watches(self, resource: str) -> None:
-        """Ends the watches of a resource that is no more: whoever asks again is told so."""
+        """Ends the watches of a removed resource; new requests for it get an error."""
         self._watches.close(resource)
 
     # Compaction and backup
 
     async def compact(self, revision: int) -> None:
-        """Forgets history up to a revision (at most the durable one), in memory and on disk.
+        """Drops history up to a revision (at most the durable one), in memory and on disk.
 
-        The store does so by itself, as its :class:`Window` says; this is for those who want it now.
+        The store does so by itself within the limits of its :class:`Window`; this method does it at once.
         """
         if self._closed:
             raise StoreClosed("the store was closed")
@@ -437,7 +438,7 @@ class Store:
         await passed
 
     async def backup(self, path: Path) -> None:
-        """A consistent copy in a file, which is there whole or not at all. Writes go on meanwhile."""
+        """Writes a consistent copy to a file, completely or not at all. Other writes continue meanwhile."""
         await asyncio.to_thread(backup.copy, self.path, path)
 
     def _trim(self, evicted: Iterable[DroppedChange]) -> None:
@@ -489,7 +490,7 @@ class Store:
         )
 
     def validate(self) -> None:
-        """Re-derives the invariants from scratch; with nothing on its way to disk, from the file too. For tests."""
+        """Checks the invariants from scratch; with nothing on its way to disk, against the file too. For tests."""
         self._state.validate()
         self._history.validate(self.revision)
         self._watches.validate()
@@ -523,19 +524,19 @@ class Store:
 
 
 def check_size(record: Record, previous: Record | None) -> None:
-    """Raises :class:`ObjectTooLarge`. What is too large already may shrink, or stay as it is."""
+    """Raises :class:`ObjectTooLarge`. An object that is already too large may keep its size or shrink."""
     before = len(previous.data) if previous is not None else 0
     if len(record.data) > max(MAX_OBJECT, before):
         raise ObjectTooLarge(MAX_OBJECT)
 
 
 def _makes_room(type_: ChangeType, obj: Obj) -> bool:
-    """A deletion, or a step on the way to one: finalizers are removed one by one."""
+    """Whether a write is a deletion or a step towards one: finalizers are removed one by one."""
     return type_ is ChangeType.DELETED or "deletionTimestamp" in obj["metadata"]
 
 
 def _after(change: Change) -> Record | None:
-    """The record that is there after a change."""
+    """The record that exists after a change."""
     return None if change.type is ChangeType.DELETED else change.record
 
 

@@ -1,4 +1,4 @@
-"""Who waits for which changes, and what they have not yet taken.
+"""Open watches, and the changes that their readers have not taken yet.
 
 A watch has a scope: a resource, or a namespace of it, or a name. Watches are indexed by scope, so a change looks up
 the four scopes that it can belong to and meets no watch of another key. A watch first hands out its backlog (changes of
@@ -21,7 +21,7 @@ from allotment.apiserver.store.scope import Scope, scopes, spelled
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """What a watch keeps for its reader at most, and how much the reader gets at once."""
+    """The limits on what a watch keeps for its reader, and on how much the reader gets at once."""
 
     changes: int = 10_000
     bytes: int = 16 * 1024 * 1024
@@ -40,28 +40,29 @@ class Watch:
         self._since = since
         self._backlog = deque(backlog)
         self._arrived: deque[Change] = deque()
-        self._bytes = 0  # of what arrived
+        self._bytes = 0  # bytes of the buffer
         self._buffer = buffer
         self._watches = watches
         self._waiter: asyncio.Future[None] | None = None
-        self._due = inf  # when the waiter has waited long enough
-        self._alarm: asyncio.TimerHandle | None = None  # one for many waits; perhaps before that
+        self._due = inf  # the time limit of the present wait
+        # one timer for many waits, which may fire before the limit
+        self._alarm: asyncio.TimerHandle | None = None
         self._error: StoreError | None = None
 
     @property
     def revision(self) -> int:
-        """Every change of the scope up to here was handed out: what a bookmark may say."""
+        """Every change of the scope up to this revision was handed out, so a bookmark may carry it."""
         if self._backlog or self._arrived or self._error:
             return self._seen
         return max(self._seen, self._watches.revision())
 
     @property
     def more(self) -> bool:
-        """Whether changes are there that were not handed out yet, so that :meth:`next` does not wait."""
+        """Whether there are changes to hand out, so that :meth:`next` does not wait."""
         return bool(self._backlog or self._arrived)
 
     async def next(self, timeout: float | None = None) -> list[Change]:
-        """What changed since the last call, waiting for at least one change; empty when the timeout (seconds) passed.
+        """The changes since the last call; waits for at least one, and is empty when the timeout (seconds) passed.
 
         At most a turn's worth (``Buffer``), to be sent before the next call. Raises :class:`Overflow` when the reader
         was too slow, :class:`Closed` when the watch or the store was closed.
@@ -73,7 +74,7 @@ class Watch:
         return self._take()
 
     def close(self, error: StoreError | None = None) -> None:
-        """Ends the watch; idempotent. Whoever waits in ``next`` gets the error."""
+        """Ends the watch; idempotent. A reader that waits in ``next`` gets the error."""
         if self._error is None:
             self._error = error or StoreClosed("the watch was closed")
             self._watches.remove(self)
@@ -85,7 +86,7 @@ class Watch:
             self._wake()
 
     def push(self, change: Change, size: int) -> None:
-        """A change of the scope became durable. Called by the store, in order."""
+        """Takes a change of the scope that became durable. The store calls it, in order."""
         if change.record.revision <= self._since:
             return
         self._arrived.append(change)
@@ -109,7 +110,7 @@ class Watch:
             self._waiter = None
 
     def _set_alarm(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Most waits end with a change, long before their time: to set an alarm for each would cost more than the change."""
+        """Sets the timer. Most waits end early with a change, so a timer for each would cost more than the change."""
         if self._alarm is not None:
             self._alarm.cancel()
         self._alarm = loop.call_at(self._due, self._ring, loop)
@@ -165,7 +166,7 @@ class Watch:
 
 
 class Watches:
-    """All open watches, by scope. ``revision`` tells up to where changes were dispatched."""
+    """All open watches, by scope. Changes up to ``revision`` have been dispatched."""
 
     def __init__(self, revision: Callable[[], int]) -> None:
         self.revision = revision
@@ -193,11 +194,11 @@ class Watches:
         for scope in scopes(change.record.key):
             watches = self._by_scope.get(scope)
             if watches:
-                for watch in tuple(watches):  # one that overflows removes itself
+                for watch in tuple(watches):  # a watch that overflows removes itself
                     watch.push(change, size)
 
     def close(self, resource: str = "") -> None:
-        """Ends those of a resource; without one all of them, as the store is closed."""
+        """Ends the watches of a resource or, without one, all of them, as the store is closed."""
         for (of, _, _), watches in tuple(self._by_scope.items()):
             for watch in tuple(watches) if resource in ("", of) else ():
                 watch.close(StoreClosed(f"{resource or 'the store'} was closed"))

@@ -1,7 +1,7 @@
 """The thread that commits.
 
-Each turn takes all that is waiting (bounded), commits it as one transaction with one fsync, and tells the store. It
-never waits to gather more: while one transaction is on its way to disk the next one gathers by itself.
+Each turn takes everything that is waiting (within bounds), commits it as one transaction with one fsync, and informs the
+store. It never waits for more: while one transaction is on its way to disk, the next one accumulates by itself.
 
 When a commit fails, writes that were decided on top of the failed ones must not be committed either. The store counts
 failures as epochs and marks each write with the epoch in which it was decided: the writer drops those of a failed one.
@@ -24,26 +24,26 @@ from allotment.apiserver.store.pending import Pending
 
 MAX_WRITES = 500
 MAX_TRANSACTION_BYTES = 16 * 1024 * 1024
-"""Of one transaction."""
+"""The most bytes of one transaction."""
 
 REST_SECONDS = 1.0
-"""After so long without a write, the database does what it put off."""
+"""After this time without a write, the database does its postponed work."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trim:
-    """Changes that left the history: their rows can go. Oldest first."""
+    """Changes that left the history, oldest first; their rows can be removed."""
 
     evicted: list[DroppedChange]
 
 
 class FindRoom:
-    """Whether there is room on the disk again."""
+    """A request to check whether the disk has room again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """``passed`` is called, on the writer's thread, when everything queued before has been done."""
+    """Calls ``passed`` on the writer's thread when everything queued earlier is done."""
 
     passed: Callable[[], None]
 
@@ -54,22 +54,22 @@ class Stop:
 
 @dataclass(slots=True)
 class WriterTurn:
-    """What is done at once: any number of writes, then at most one item of another sort."""
+    """The work of one turn: any number of writes, then at most one other item."""
 
     writes: list[Pending] = field(default_factory=list)
     then: Trim | FindRoom | Barrier | Stop | None = None
 
 
 class WriterListener(Protocol):
-    """Whom the writer tells, on its own thread."""
+    """Receives the writer's reports, on the writer's thread."""
 
     def committed(self, writes: list[Pending], seconds: float) -> None: ...
 
     def failed(self, epoch: int, error: Exception) -> None:
-        """Nothing of this epoch that was not yet reported as committed will be."""
+        """The epoch has failed: its writes not yet reported as committed never will be."""
 
     def filled(self, full: bool) -> None:
-        """The disk has room for deletions only, or for everything again."""
+        """The disk has room only for deletions, or for everything again."""
 
     def ended(self) -> None:
         """The file is closed."""
@@ -82,17 +82,17 @@ class Writer:
         self._database = database
         self._listener = listener
         self._queue: SimpleQueue[list[Pending] | Trim | FindRoom | Barrier | Stop] = SimpleQueue()
-        self._left: deque[Pending] = deque()  # of what was taken from the queue, for the next turns
+        self._left: deque[Pending] = deque()  # items taken from the queue, kept for later turns
         self._failed_epoch = -1
-        self._evicted: list[DroppedChange] = []  # not yet forgotten on disk, as the commit failed
-        self._full = False  # as the listener was told
+        self._evicted: list[DroppedChange] = []  # rows not removed yet, because the commit failed
+        self._full = False  # the last report to the listener
         self._thread = threading.Thread(target=self._run, name="store-writer", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
     def submit(self, item: list[Pending] | Trim | FindRoom | Barrier | Stop) -> None:
-        """Writes come many at a time: each call wakes the thread, which costs more than most of what it is told."""
+        """Submits items, many at a time: each call wakes the thread, which costs more than handling most items."""
         self._queue.put(item)
 
     def join(self) -> None:
@@ -142,7 +142,7 @@ class Writer:
             started = perf_counter()
             try:
                 self._write(writes)
-            except Exception as exc:  # whatever it is: a writer that died would leave everybody waiting
+            except Exception as exc:  # any exception: if the writer died, everybody would wait for ever
                 self._tell_of_room()
                 self._failed_epoch = writes[-1].epoch
                 self._listener.failed(self._failed_epoch, exc)
@@ -152,7 +152,7 @@ class Writer:
         self._forget()
 
     def _write(self, writes: list[Pending]) -> None:
-        """With what is to be forgotten in the same transaction, if that can be done."""
+        """Commits writes and, if possible, removes rows in the same transaction."""
         if self._evicted:
             with suppress(Exception):
                 self._database.commit(writes, self._evicted)
@@ -161,7 +161,7 @@ class Writer:
         self._database.commit(writes)
 
     def _forget(self) -> None:
-        """As much as can be in one transaction; on a full disk that may be little. The rest waits for the next turn."""
+        """Removes as many rows as fit in one transaction, perhaps few on a full disk. The rest waits for the next turn."""
         most = len(self._evicted)
         while self._evicted and most:
             try:

@@ -1,5 +1,5 @@
-"""What the server does on its own account: collects garbage, empties namespaces, lets events expire.
+"""The server's own jobs: it collects garbage, empties namespaces, and expires events.
 
-On a real cluster kube-controller-manager does these; here they are part of the server, because the promises of its API
-(a propagation policy, a namespace that goes) depend on them. Each follows the store and writes through the registry, as any client would.
+On a real cluster kube-controller-manager does this. Here it is part of the server, because promises of its API (propagation
+policies, deletion of namespaces) depend on it. Each job follows the store and writes through the registry, like any client.
 """

@@ -1,7 +1,7 @@
-"""The garbage collector: carries out what ownership asks for.
+"""The garbage collector: carries out the steps that ``ownership`` decides.
 
-The change of a large object is prepared in a thread. In the next turn ownership is asked again, and the change is made if it is still
-wanted of the same state of the object.
+A thread prepares the change of a large object. The next turn asks ``ownership`` again, and makes the change if it is still
+required for the same state of the object.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from allotment.apiserver.upkeep.task import LARGE_UPKEEP, Clock, Upkeep, utc_now
 
 
 class Collector(Upkeep[str]):
-    """Follows every object. Call :meth:`kinds_changed` when a kind comes, so that references to it are looked at again."""
+    """Follows every object. Call :meth:`kinds_changed` when a kind is added, so that references to it are checked again."""
 
     name = "generic-garbage-collector"
 
@@ -65,10 +65,11 @@ class Collector(Upkeep[str]):
         return served is not None and (bool(member.key.namespace) or not served.resource.namespaced)
 
     def _carry_out(self, step: Step) -> bool:
-        """False: it is being prepared."""
+        """Carries out a step; False if a thread is still preparing it."""
         member = step.member
         resource = self._catalogue.resource(member.key.resource)
-        if resource is None:  # no longer served: nobody can write it, so nobody waits for it
+        # the kind is no longer served: nobody can write the object, so nobody waits for it
+        if resource is None:
             return True
         served = self._catalogue.hub(resource)
         match step:
@@ -118,7 +119,7 @@ class Collector(Upkeep[str]):
     def _edited(
         self, served: ServedResource, record: Record, member: Member, edit: Callable[[Obj], None]
     ) -> Prepared | None:
-        """The change of an object; None if it is another one of that name by now."""
+        """The change of an object; None if a new object has taken its name."""
         old = record.load()
         if old["metadata"]["uid"] != member.uid:
             return None

@@ -1,9 +1,9 @@
 """Serves the kinds that CustomResourceDefinitions define, from the moment their names are accepted until they are gone.
 
-A definition that changes is served anew at once, on the head of the store; at start all that are there are. A large one is
-compiled in a thread first, and so served a little later. Its names
-are settled in a turn of this job, as other definitions may have them. A definition that is being deleted has its objects
-deleted first, finalizers respected, and then goes itself.
+A changed definition takes effect at once, on the head of the store; at start, all existing ones do. A thread compiles a
+large definition first, so it takes effect a little later. A turn of this job settles the names of a definition, as other
+definitions may have them. When a definition is deleted, its objects are deleted first, respecting finalizers, and then the
+definition itself.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from allotment.apiserver.upkeep.task import LARGE_UPKEEP, Clock, Upkeep, utc_now
 log = logging.getLogger(__name__)
 
 PER_TURN = 100
-"""Objects deleted before requests get their turn."""
+"""The most objects deleted before requests get their turn."""
 
 
 class _Shown(NamedTuple):
-    """A kind that is served, and what of its definition it was made of."""
+    """A served kind, and the parts of the definition from which it was made."""
 
     made_of: tuple[Any, ...]
     kind: Resource
 
 
 class _Compiled(NamedTuple):
-    """A definition as it was stored, the kind that it defines if that can be served, and the write that settles its names."""
+    """A stored definition, the kind that it defines if it can be served, and the write that settles its names."""
 
     record: Record
     crd: Obj
@@ -50,7 +50,7 @@ class _Compiled(NamedTuple):
 
 
 class _Ending(NamedTuple):
-    """How far the deletion of a definition is, as its status shall tell; None if it does already. The last lets it go."""
+    """The next status of a definition that is being deleted; None if it is up to date. The last one releases it."""
 
     record: Record
     write: Prepared | None
@@ -68,7 +68,7 @@ def _made_of(crd: Obj) -> tuple[Any, ...]:
 
 
 class CustomKinds(Upkeep[str]):
-    """Follows definitions. ``changed`` is called when a kind came or went."""
+    """Follows definitions. ``changed`` is called when a kind is added or removed."""
 
     name = "crd-controller"
 
@@ -88,7 +88,7 @@ class CustomKinds(Upkeep[str]):
             (group, version) for group, versions in catalogue.groups().items() for version in versions
         }
         self._shown: dict[str, _Shown] = {}
-        self._named: dict[str, dict[str, Obj]] = {}  # by group and name, what each definition calls its kind
+        self._named: dict[str, dict[str, Obj]] = {}  # the names in each definition, by group and name
         self._compiled: dict[str, _Compiled] = {}  # large definitions
         self._endings: dict[str, _Ending] = {}  # likewise
         self._going: dict[str, str] = {}  # the kinds whose definition is being deleted, and its name
@@ -128,7 +128,7 @@ class CustomKinds(Upkeep[str]):
 
     def _definition_changed(self, previous: Record | None, current: Record | None) -> None:
         record = current or previous
-        assert record is not None  # one of the two is there
+        assert record is not None  # at least one of the two exists
         name = record.key.name
         self._mark(name)
         if current is None:
@@ -160,9 +160,9 @@ class CustomKinds(Upkeep[str]):
     # --- serving ---
 
     def _kind_of(self, name: str, crd: Obj) -> Resource | None:
-        """What a definition defines, made anew if it has changed; None where it is not to be served. Only reads.
+        """The kind that a definition defines, rebuilt if it has changed; None if it should not be served. Only reads.
 
-        Its name is the plural with the group, which is the kind's id, too.
+        The definition's name is the plural with the group, which is also the kind's id.
         """
         names = (crd.get("status") or {}).get("acceptedNames") or {}
         is_named = names.get("kind") and names.get("plural") == crd["spec"]["names"].get("plural")
@@ -179,7 +179,7 @@ class CustomKinds(Upkeep[str]):
             return None
 
     def _show(self, name: str, compiled: _Compiled) -> None:
-        """Serves a definition's kind as it is now."""
+        """Serves a definition's kind in its present form."""
         known = self._shown.get(name)
         if compiled.kind is None:
             self._stop_serving(name)
@@ -189,7 +189,7 @@ class CustomKinds(Upkeep[str]):
             self._kinds_changed()
 
     def _compile(self, record: Record) -> None:
-        """What a large definition means, and what becomes of its names: for the next turn."""
+        """Compiles a large definition and settles its names, for the next turn."""
         name, crd = record.key.name, record.load()
         kind = self._kind_of(name, crd)
         if kind is not None:
@@ -206,7 +206,7 @@ class CustomKinds(Upkeep[str]):
             self._store.end_watches(name)
             self._kinds_changed()
 
-    # --- what a turn does ---
+    # --- the work of a turn ---
 
     def _look_after(self, record: Record, crd: Obj) -> None:
         metadata = crd["metadata"]
@@ -218,7 +218,7 @@ class CustomKinds(Upkeep[str]):
             self._empty(record, crd)
 
     def _settled_names(self, record: Record, crd: Obj) -> Prepared | None:
-        """The write that tells which names a definition has; None if it has them already. Uses ``crd`` up."""
+        """The write that records a definition's names; None if they are up to date. It consumes ``crd``."""
         name, spec = record.key.name, crd["spec"]
         others = [each for each in self._in_group(spec["group"]) if each["metadata"]["name"] != name]
         naming = named(crd, others)
@@ -245,7 +245,7 @@ class CustomKinds(Upkeep[str]):
                     self._mark(other["metadata"]["name"])
 
     def _empty(self, record: Record, crd: Obj) -> None:
-        """Deletes some of the objects that are left; when there are none, lets the definition go."""
+        """Deletes some of the remaining objects; when there are none, releases the definition."""
         name = record.key.name
         kind = self._catalogue.resource(name) if name in self._shown else None
         left = list(self._store.heads(name)) if kind is not None else []
@@ -305,16 +305,16 @@ class CustomKinds(Upkeep[str]):
     def _commit_ending(self, ending: _Ending) -> None:
         name = ending.record.key.name
         if ending.last and name in self._shown and any(True for _ in self._store.heads(name)):
-            self._mark(name)  # one more object came
+            self._mark(name)  # another object was created meanwhile
         elif ending.write is not None:
             self._writes.commit(ending.write)
 
     def _in_group(self, group: str) -> list[Obj]:
-        """The definitions of a group, as far as their names go: with their schemas, reading them all would take a while."""
+        """The names in the definitions of a group, without their schemas, which would take a while to read."""
         named = self._named.get(group, {})
         return [named[name] for name in sorted(named)]
 
     def _served(self) -> ServedResource:
         resource = self._catalogue.resource(DEFINITIONS)
-        assert resource is not None  # built in
+        assert resource is not None  # a built-in kind
         return self._catalogue.hub(resource)

@@ -1,4 +1,4 @@
-"""Lets events expire: an event is kept for an hour after it was last written."""
+"""Expires events: an event is kept for an hour after its last write."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EVENTS = "events"
 class EventExpiry(Upkeep[Key]):
     """Keeps events in the order of their last writes, which is also the order in which they expire.
 
-    Events that were there when the server started count from then: a restart may keep one for up to an hour longer.
+    For events that existed when the server started, the hour begins then, so a restart may keep one an hour longer.
     """
 
     name = "event-expiry"

@@ -1,9 +1,9 @@
-"""Empties namespaces that are being deleted, then lets them go; and gives each new one its service account.
+"""Empties namespaces that are being deleted, then releases them; and gives each new namespace its service account.
 
-Pods go first, and the rest only when the last of them is gone: a pod that still ends must not lose the policies, secrets
-and claims that it stands on.
+Pods are deleted first, and the rest only when the last pod is gone: a pod that is still ending must not lose the policies,
+secrets and claims that it depends on.
 
-A namespace says in its conditions what still keeps it, as Kubernetes does, since that is what a person who waits for it looks at.
+As in Kubernetes, the conditions of a namespace say what still holds it, for people who wait for its deletion.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from allotment.apiserver.upkeep.task import Clock, Upkeep, utc_now
 NAMESPACES, PODS = "namespaces", "pods"
 FINALIZER = "kubernetes"
 PER_TURN = 100
-"""Objects deleted before requests get their turn."""
+"""The most objects deleted before requests get their turn."""
 
 _MOST_TOLD = 5
 _NEVER = datetime.min.replace(tzinfo=UTC)
@@ -32,10 +32,10 @@ _TELL_EVERY = timedelta(seconds=1)
 
 
 class NamespaceEmptier(Upkeep[str]):
-    """Follows namespaces, and all that is in those that are going.
+    """Follows namespaces, and the content of those that are being deleted.
 
-    While content waits for somebody else (finalizers, pods that end), a namespace is looked at no more than once a
-    second, or at once when the last of it has gone.
+    While content waits for others (finalizers, pods that are ending), it checks a namespace at most once a second, or at
+    once when the last object has gone.
     """
 
     name = "namespace-controller"
@@ -44,10 +44,10 @@ class NamespaceEmptier(Upkeep[str]):
         super().__init__(writes, clock)
         self._deletion = Deletion(writes)
         self._catalogue = catalogue
-        self._going: dict[str, datetime] = {}  # and when it was last told what keeps it
-        self._due: dict[str, datetime] = {}  # and not before when
-        self._content_count: Counter[str] = Counter()  # objects in each namespace
-        self._pod_count: Counter[str] = Counter()  # those that are pods
+        self._going: dict[str, datetime] = {}  # with the time of the last update of its conditions
+        self._due: dict[str, datetime] = {}  # with the earliest time of the next check
+        self._content_count: Counter[str] = Counter()  # the number of objects in each namespace
+        self._pod_count: Counter[str] = Counter()  # the number of pods among them
         self._store.follow(NAMESPACES, self._namespace_changed)
         self._store.follow("", self._content_changed)
 
@@ -70,7 +70,7 @@ class NamespaceEmptier(Upkeep[str]):
 
     def _namespace_changed(self, previous: Record | None, current: Record | None) -> None:
         record = current or previous
-        assert record is not None  # one of the two is there
+        assert record is not None  # at least one of the two exists
         going = current is not None and b'"deletionTimestamp"' in current.data
         if going and _terminating(record.peek()):
             if record.key.name not in self._going:
@@ -85,14 +85,14 @@ class NamespaceEmptier(Upkeep[str]):
             return
         namespace = record.key.namespace
         if current is not None and previous is not None and namespace not in self._going:
-            return  # as most changes are: nothing came or went
+            return  # the usual case: nothing was added or removed
         of_its_sort = self._content_count
         if record.key.resource == PODS:
             of_its_sort = self._pod_count
             _count(self._pod_count, namespace, previous, current)
         _count(self._content_count, namespace, previous, current)
         if namespace in self._going:
-            soon = namespace not in of_its_sort  # which the rest waited for
+            soon = namespace not in of_its_sort  # the rest waited for these
             self._mark(namespace, _NEVER if soon else self._going[namespace] + _TELL_EVERY)
 
     def _mark(self, namespace: str, when: datetime) -> None:
@@ -121,9 +121,9 @@ class NamespaceEmptier(Upkeep[str]):
             self._finalize(record)
 
     def _delete(self, record: Record) -> str | None:
-        """What was said against it, if it was refused."""
+        """Deletes an object; returns the refusal, if there was one."""
         resource = self._catalogue.resource(record.key.resource)
-        assert resource is not None  # the record was found by it
+        assert resource is not None  # the record was found under this kind
         try:
             options = DeleteOptions(propagation_policy="Background")
             self._deletion.delete_record(self._catalogue.hub(resource), record, options, self.call())
@@ -132,7 +132,7 @@ class NamespaceEmptier(Upkeep[str]):
         return None
 
     def _tell(self, record: Record, left: Iterable[Record], failed: list[str]) -> None:
-        """Writes into the namespace's conditions what keeps it, unless they say so already."""
+        """Writes into the namespace's conditions what holds it, unless they say so already."""
         record = self._store.head(record.key) or record
         old, new = record.load(), record.load()
         _tell_state(new, list(left), failed, self.call().now)
@@ -170,7 +170,7 @@ def _terminating(namespace: Obj) -> bool:
 
 
 def _tell_state(namespace: Obj, left: list[Record], failed: list[str], now: str) -> None:
-    """Sets the five conditions of a namespace that goes; what others said of it stays."""
+    """Sets the five conditions of a namespace that is being deleted; conditions of others stay."""
     kinds = Counter(
         f"{kind}.{group}" for kind, _, group in (each.key.resource.partition(".") for each in left)
     )
@@ -195,7 +195,7 @@ def _tell_state(namespace: Obj, left: list[Record], failed: list[str], now: str)
 
 
 class ServiceAccountGiver(Upkeep[str]):
-    """Sees to it that every namespace that is to stay has a service account ``default``."""
+    """Ensures that every namespace that is not being deleted has a service account ``default``."""
 
     name = "service-account-controller"
 

@@ -1,12 +1,13 @@
-"""Who owns whom, and what should become of an object because of it. Pure: it follows records and returns steps.
+"""Decides by ownership what should happen to objects. Pure: it follows records and returns steps.
 
-The rules are Kubernetes'. An owner is known by its uid. An object whose owners are all gone goes too; one that has an
-owner left only loses the references to the others. An owner deleted in the foreground (``foregroundDeletion``) waits
-for the dependents that block it; one deleted with ``orphan`` first lets go of its dependents. A reference to a kind that is not
-served, or from a cluster-scoped object to a namespaced kind, can never be resolved: such an object is left alone.
+The rules are Kubernetes'. The uid identifies an owner. An object whose owners are all gone is deleted too; an object with
+a remaining owner only loses the references to the others. An owner deleted in the foreground (``foregroundDeletion``)
+waits for the dependents that block it; an owner deleted with ``orphan`` first releases its dependents. A reference to a
+kind that is not served, or from a cluster-scoped object to a namespaced kind, can never be resolved: such an object is
+left alone.
 
-Invariants, re-derived by ``validate``: ``dependents[u]`` is the set of objects that name ``u`` as an owner; every object
-is known by its key as it is known by its uid.
+Invariants, re-derived by ``validate``: ``dependents[u]`` is the set of objects that name ``u`` as an owner; the objects
+by key are the same as the objects by uid.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ class Owner(NamedTuple):
     uid: str
     api_version: str
     kind: str
-    blocks: bool  # the owner's deletion, if it waits for its dependents
+    blocks: bool  # whether the owner's deletion waits for this object
 
 
 class Member(NamedTuple):
-    """What ownership needs to know of an object."""
+    """The part of an object that ownership needs."""
 
     key: Key
     uid: str
@@ -62,7 +63,7 @@ class Policy(Enum):
 
 @dataclass(frozen=True, slots=True)
 class DeleteObject:
-    """Delete this very object."""
+    """Step: delete this very object."""
 
     member: Member
     policy: Policy
@@ -70,7 +71,7 @@ class DeleteObject:
 
 @dataclass(frozen=True, slots=True)
 class DropOwners:
-    """Take references to these owners out of the object."""
+    """Step: remove references to these owners from the object."""
 
     member: Member
     owners: frozenset[str]
@@ -78,14 +79,14 @@ class DropOwners:
 
 @dataclass(frozen=True, slots=True)
 class StopBlocking:
-    """Let the object's references block nobody any more: it waits for its own dependents, and might wait in a circle."""
+    """Step: make the object's references block nothing, because it waits for its own dependents and could form a cycle."""
 
     member: Member
 
 
 @dataclass(frozen=True, slots=True)
 class RemoveFinalizer:
-    """The object need not wait any longer."""
+    """Step: remove the finalizer for which the object waits."""
 
     member: Member
     finalizer: str
@@ -94,22 +95,22 @@ class RemoveFinalizer:
 Step = DeleteObject | DropOwners | StopBlocking | RemoveFinalizer
 
 Resolvable = Callable[[Member, Owner], bool]
-"""Whether a reference names a kind that is served and that the object may belong to."""
+"""Whether a reference names a served kind to which the object may belong."""
 
 
 class Ownership:
-    """The graph. ``changed`` follows the store; ``steps`` says what to do about one object."""
+    """The ownership graph. ``changed`` follows the store; ``steps`` says what to do about one object."""
 
     def __init__(self, resolvable: Resolvable) -> None:
         self._resolvable = resolvable
         self._members: dict[str, Member] = {}
         self._by_key: dict[Key, Member] = {}
         self._dependents: dict[str, set[str]] = {}
-        # as they became due; a dict is slow to take the first from
+        # in the order in which they became due; taking the first from a dict would be slow
         self._due: OrderedDict[str, None] = OrderedDict()
 
     def changed(self, previous: Record | None, current: Record | None) -> None:
-        """One object came, changed or went."""
+        """Takes in one object that was added, changed or removed."""
         before = self._by_key.get(previous.key) if previous is not None else None
         after = read(current) if current is not None else None
         if after is not None and after == before and self._at_rest(after):
@@ -120,7 +121,7 @@ class Ownership:
             self._add(after)
             if self._at_rest(after) and (before is None or before.owners == after.owners):
                 return
-        if before is not None:  # an owner that it no longer has may have waited for it
+        if before is not None:  # a former owner may have waited for this object
             self._mark(owner.uid for owner in before.owners)
         if after is None and before is not None:
             self._mark(self._dependents.get(before.uid, ()))
@@ -131,7 +132,7 @@ class Ownership:
                 self._mark(self._dependents.get(after.uid, ()))
 
     def _at_rest(self, member: Member) -> bool:
-        """Whether an object is to stay, with all its owners: nothing is to be done about it, or about them because of it."""
+        """Whether an object and all its owners stay, so that nothing needs to be done about them."""
         if member.deleting:
             return False
         for reference in member.owners:
@@ -145,11 +146,11 @@ class Ownership:
         return bool(self._due)
 
     def due(self) -> str | None:
-        """The next object to look at, if any; looking at it takes it off the list."""
+        """The next object to check, if any; it is then no longer due."""
         return self._due.popitem(last=False)[0] if self._due else None
 
     def look_again(self, uids: Iterable[str] = ()) -> None:
-        """Makes objects due, all of them when none is named: kinds came or went."""
+        """Makes objects due again, or all of them if none is named, after kinds were added or removed."""
         self._mark(uids or list(self._members))
 
     def steps(self, uid: str) -> Iterator[Step]:
@@ -184,7 +185,7 @@ class Ownership:
                 yield DropOwners(member, frozenset(absent | waiting))
         elif waiting and self._dependents.get(member.uid):
             if any(self._members[uid].waits_for_dependents for uid in self._dependents[member.uid]):
-                yield StopBlocking(member)  # its dependents wait as well: a circle
+                yield StopBlocking(member)  # its dependents wait as well: a cycle
             yield DeleteObject(member, Policy.FOREGROUND)
         else:
             yield DeleteObject(member, _asked_for(member))
@@ -212,7 +213,7 @@ class Ownership:
             self._due[uid] = None
 
     def validate(self) -> None:
-        """Raises AssertionError if the graph does not follow from its members."""
+        """Raises AssertionError if the graph does not match its members."""
         expected: dict[str, set[str]] = {}
         for member in self._members.values():
             for owner in member.owners:
@@ -222,7 +223,7 @@ class Ownership:
 
 
 def _asked_for(member: Member) -> Policy:
-    """An object that carries a finalizer of deletion already is deleted that way."""
+    """The policy for a dependent: an object that already has a finalizer for deletion is deleted accordingly."""
     if ORPHAN in member.finalizers:
         return Policy.ORPHAN
     return Policy.FOREGROUND if FOREGROUND in member.finalizers else Policy.BACKGROUND
@@ -251,7 +252,7 @@ _NO_FINALIZERS: frozenset[str] = frozenset()
 
 
 def read(record: Record) -> Member:
-    """What ownership needs of a record, without decoding the rest."""
+    """The part of a record that ownership needs, without decoding the rest."""
     if record.at_hand is not None:
         return _read_at_hand(record.key, record.at_hand["metadata"])
     meta = _OBJECTS.decode(record.data).metadata
@@ -266,7 +267,7 @@ def read(record: Record) -> Member:
 
 
 def _read_at_hand(key: Key, meta: Obj) -> Member:
-    """The same of metadata that are decoded already, as they are while a write is told."""
+    """The same from metadata that are already decoded, as they are during a write."""
     owners: tuple[Owner, ...] = ()
     if references := meta.get("ownerReferences"):
         owners = tuple(

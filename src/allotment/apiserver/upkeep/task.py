@@ -1,7 +1,7 @@
-"""A job of the server itself: wakes up when the store changes, works in short turns, lets requests in between.
+"""A job of the server itself: it wakes up when the store changes, and works in short turns with requests in between.
 
-When the store cannot take a write, or a disk that fails lost some, the job goes on after a pause: what it did not get done
-is due again, and without a pause it would be tried without end.
+When the store cannot take a write, or a failing disk lost some, the job continues after a pause: its unfinished work is due
+again, and without a pause it would retry endlessly.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ Clock = Callable[[], datetime]
 T = TypeVar("T")
 
 LARGE_UPKEEP = 32 * 1024
-"""Bytes of an object from which on a thread does what takes long with it."""
+"""The size in bytes from which a thread handles the long operations on an object."""
 STORE_TROUBLE_SECONDS = 1.0
-"""Seconds to wait when the store is in trouble."""
+"""Seconds to wait when the store has a problem."""
 
 
 def utc_now() -> datetime:
@@ -35,16 +35,16 @@ def utc_now() -> datetime:
 
 
 def controller(name: str) -> Identity:
-    """The identity under which Kubernetes' own controller of that name works."""
+    """The identity of Kubernetes' own controller of that name."""
     groups = ("system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated")
     return Identity(f"system:serviceaccount:kube-system:{name}", groups)
 
 
 class Upkeep(Generic[T]):
-    """One job. A subclass says what is due and how it is done, one small thing at a time, without an await.
+    """One job. A subclass says what is due and does it, one small step at a time, without an await.
 
-    A turn that fails is logged and does not stop the job. Refusals are expected: between a look and a write another
-    writer may have been there, and the change that they made wakes the job again.
+    A failed turn is logged and does not stop the job. Refusals are expected: another writer may come between a read and a
+    write, and its change wakes the job again.
     """
 
     name = "upkeep"
@@ -54,33 +54,33 @@ class Upkeep(Generic[T]):
         self._store = writes.store
         self._clock = clock
         self._news = asyncio.Event()
-        self._refused = False  # the last turn, by the store
-        self._left: Callable[[], None] | None = None  # what the last turn left to a thread
-        self._failures = 0  # of the store, as far as they were noticed
+        self._refused = False  # whether the store refused the last turn
+        self._left: Callable[[], None] | None = None  # the work that the last turn left to a thread
+        self._failures = 0  # the store's failures that we have noticed
 
     @property
     def pause(self) -> float | None:
-        """Seconds after which to look even though nothing happened."""
+        """Seconds after which to check even though nothing happened."""
         return None
 
     def take(self) -> T | None:
-        """What is to be done next, which is then due no more; None: nothing for now."""
+        """The next item of work, which is then no longer due; None if there is none now."""
         raise NotImplementedError
 
     def do(self, due: T) -> None:
-        """Does it. Raises StatusError for a refusal, StoreError when the store cannot take it now."""
+        """Does one item. Raises StatusError for a refusal, StoreError when the store cannot take it now."""
         raise NotImplementedError
 
     def put_back(self, due: T) -> None:
-        """It could not be done now and is due again."""
+        """Makes an item that could not be done due again."""
         raise NotImplementedError
 
     def leave(self, work: Callable[[], None]) -> None:
-        """Leaves work to a thread that takes longer than the loop may be held. It only reads; the next turn comes after it."""
+        """Leaves long, read-only work to a thread. The next turn follows after it."""
         self._left = work
 
     def turn(self) -> bool:
-        """Does one thing. False: nothing is left to do for now."""
+        """Does one item. False if nothing is left to do for now."""
         due = self.take()
         if due is None:
             return False
@@ -126,7 +126,7 @@ class Upkeep(Generic[T]):
             log.exception("%s: work that was left failed", self.name)
 
     def _in_trouble(self) -> bool:
-        """Whether the store refused the last turn, or lost writes since this was last asked."""
+        """Whether the store refused the last turn, or lost writes since the last call."""
         before, self._failures = self._failures, self._store.stats.failures
         return self._refused or self._failures > before
 

@@ -1,1 +1,1 @@
-"""From a decision to a bound pod: writes one after another, and their undoing in reverse order."""
+"""From a decision to a bound pod: the writes in order, and their undo in reverse order."""

@@ -1,7 +1,7 @@
-"""Devices that a driver has to attach first: conditions of a claim's devices that a binding waits for.
+"""Devices that a driver must attach first: the conditions of a claim's devices that a binding waits for.
 
-A device's allocation names the conditions that must all become true, and those that mean failure. The driver reports them
-in the claim's status. Time runs from the allocation's timestamp.
+A device's allocation names the conditions that must all become true, and those that mean failure. The driver reports them in the
+claim's status. The deadline counts from the allocation's timestamp.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 
 
 class Readiness(Enum):
-    """Where the devices of a claim are on their way to being usable."""
+    """How close the devices of a claim are to being usable."""
 
-    READY = "ready"  # nothing to wait for, or all of it came true
+    READY = "ready"  # no conditions, or all are true
     WAITING = "waiting"
     FAILED = "failed"
-    LATE = "late"  # time is up
+    LATE = "late"  # the deadline has passed
 
 
 def awaited(allocation: AllocationResult) -> bool:
-    """Whether any device has conditions to wait for."""
+    """Whether any device of the allocation has conditions to wait for."""
     for result in allocation.devices.results:  # noqa: SIM110  # asked twice a pod: a generator costs more than the answer
         if result.binding_conditions:
             return True
@@ -38,7 +38,7 @@ def awaited(allocation: AllocationResult) -> bool:
 
 
 def readiness(claim: ResourceClaim, now: float, seconds: float) -> Readiness:
-    """How the conditions of an allocated claim stand, if they have so many seconds to come true."""
+    """The state of the conditions of an allocated claim that have so many seconds to become true."""
     allocation = claim.status.allocation
     if allocation is None or not awaited(allocation):
         return Readiness.READY

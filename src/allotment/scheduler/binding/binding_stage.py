@@ -1,14 +1,14 @@
-"""From the decision to the binding: steps written one after another, then the pod is bound; or everything is taken back.
+"""From the decision to the binding: the steps are written one after another and the pod is bound, or everything is undone.
 
-A binding is a state of a pod, driven by events; nothing waits.
+A binding is a state machine for a pod, driven by events; no call waits.
 
-    WRITING ──► AWAITING (binding conditions, volumes, until a deadline) ──► READY (a gang: until its minimum is) ──► BINDING ──► bound
-       └────────────┴───────────────────────────────────────────────────┴──── failure ──► UNDOING ──► given up
+    WRITING ──► AWAITING (binding conditions, volumes, until a deadline) ──► READY (a gang: until its minimum is) ──► BINDING ──►
+    bound └────────────┴───────────────────────────────────────────────────┴──── failure ──► UNDOING ──► given up
 
 Invariants: no member of a gang is bound before the claims of its whole minimum are written and reserved (``Party``), and no pod
 before its status names the claims that were made for it.
-A failed write is repeated as long as it can still succeed. When it cannot, or the pod goes, every step is undone in reverse
-order, the failing one too, and only when the server has shown that is the pod given back to the queue.
+A failed write is repeated while it can still succeed. If it cannot, or the pod is deleted, every step is undone in reverse order,
+including the failing one. The pod returns to the queue only when the server has shown the undo.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 MOST_SILENCES = 16
-"""So often is a binding repeated that may have taken effect without an answer, when it is refused since."""
+"""How often a binding is repeated that may have taken effect without an answer and was refused since."""
 
 _WRITTEN = (WriteClaim, MakeClaim, BindVolume, SelectNode)
 _Writer = ClaimWriter | VolumeWriter
@@ -54,7 +54,7 @@ _POSSIBLE = (*_STEPPING, *_READY)
 
 
 def _awaited(step: AwaitConditions | AwaitVolumes) -> list[str]:
-    """The keys of what decides whether a wait is over."""
+    """The keys of the objects that decide whether a wait is over."""
     if isinstance(step, AwaitConditions):
         return list(step.claims)
     claims = [each.claim for each in step.given] + [each.claim for each in step.made]
@@ -63,28 +63,28 @@ def _awaited(step: AwaitConditions | AwaitVolumes) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class PodBound:
-    """The server has taken the binding."""
+    """The server has accepted the binding."""
 
     binding: Binding
 
 
 @dataclass(frozen=True, slots=True)
 class PodReleased:
-    """What the pod holds in memory is to be given back, before the next outcome is asked for."""
+    """The receiver must release what the pod holds in memory before it asks for the next outcome."""
 
     binding: Binding
 
 
 @dataclass(frozen=True, slots=True)
 class BindingGivenUp:
-    """Everything is taken back. ``binding.why`` says why it failed."""
+    """Everything is undone. ``binding.why`` says why the binding failed."""
 
     binding: Binding
 
 
 @dataclass(frozen=True, slots=True)
 class PartyBroken:
-    """A gang cannot reach its minimum any more, and these members are bound."""
+    """A gang can no longer reach its minimum, and these members are bound."""
 
     party: Party
     bound: Mapping[str, PodInfo]
@@ -92,14 +92,15 @@ class PartyBroken:
 
 BindingOutcome = PodBound | PodReleased | BindingGivenUp | PartyBroken
 Outcomes = Iterable[BindingOutcome]
-"""To be gone through once, for what leads to them to be done; each to be taken in before the next is asked for, since what follows
-depends on it."""
+"""Outcomes that the receiver must iterate over once, since iterating does the work behind them. It must apply each before it asks
+for the next, which may depend on it."""
 
 
 class BindingsUnderWay:
     """All bindings under way. ``send`` takes a write that lacks its id, and returns the id.
 
-    What leads forward is done at once, until it raises BindingLost; what leads backward is done as its outcomes are gone through.
+    Steps forward happen at once, until one raises BindingLost. Steps backward happen while the receiver iterates over the
+    outcomes.
     """
 
     def __init__(self, clock: Clock, cluster: Cluster, send: Callable[[Draft], int]) -> None:
@@ -109,7 +110,7 @@ class BindingsUnderWay:
         self._of_pod: dict[str, Binding] = {}
         self._of_write: dict[int, tuple[Binding, _Writer | None]] = {}
         self._of_claim: dict[str, dict[Binding, None]] = {}
-        self._timed: dict[Binding, None] = {}  # those for whom time matters
+        self._timed: dict[Binding, None] = {}  # bindings with a deadline or a rest
 
     def __contains__(self, key: str) -> bool:
         return key in self._of_pod
@@ -121,7 +122,7 @@ class BindingsUnderWay:
         return self._of_pod.get(key)
 
     def undoing(self, pod: PodInfo) -> bool:
-        """Whether a pod is on a node only until what was written for it is taken back."""
+        """Whether a pod counts on its node only until its writes are undone."""
         binding = self._of_pod.get(pod.key)
         return binding is not None and binding.stage is BindingStage.UNDOING
 
@@ -129,19 +130,19 @@ class BindingsUnderWay:
         return list(self._of_pod.values())
 
     def start(self, *decided: Binding) -> Iterator[BindingOutcome]:
-        """A pod was decided and reserved, or several members of a gang."""
+        """Starts the binding of a placed and reserved pod, or of several members of a gang."""
         for binding in decided:
             self._of_pod[binding.pod.key] = binding
             if binding.party is not None:
                 binding.party.members[binding.pod.key] = binding
         for binding in decided:
-            if self._of_pod.get(binding.pod.key) is binding:  # not given up because of another
+            if self._of_pod.get(binding.pod.key) is binding:  # not given up because of another member
                 yield from self._advance(binding)
 
     # --- events ---
 
     def wrote(self, id: int) -> bool:
-        """Whether a write whose outcome is not known yet is one of ours."""
+        """Whether a write with an unknown outcome is one of ours."""
         return id in self._of_write
 
     def done(self, event: Done) -> Outcomes:
@@ -176,12 +177,12 @@ class BindingsUnderWay:
         yield from self._advance(binding)
 
     def claim_changed(self, key: str) -> Outcomes:
-        """A claim changed, or something else that is followed: those who write it, or wait for what becomes of it, look again."""
+        """Makes the bindings that write or await a changed claim, or another followed object, look at it again."""
         followers = self._of_claim.get(key)
         return self._advance_all(list(followers)) if followers else ()
 
     def pod_changed(self, pod: PodInfo) -> Outcomes:
-        """A pod that is not bound changed, in its status mostly. One that is being deleted cannot be bound any more."""
+        """Handles a change of an unbound pod, mostly of its status. A pod that is being deleted can no longer be bound."""
         binding = self._of_pod.get(pod.key)
         if binding is not None and binding.pod.uid == pod.uid:
             binding.pod = pod
@@ -192,7 +193,7 @@ class BindingsUnderWay:
         return ()
 
     def pod_bound(self, key: str, node: str) -> Outcomes:
-        """The server shows the pod on a node, whoever put it there."""
+        """Handles a pod that the server shows on a node, whichever scheduler bound it."""
         binding = self._of_pod.get(key)
         if binding is None:
             return ()
@@ -201,7 +202,7 @@ class BindingsUnderWay:
         return self._overtaken(binding)
 
     def pod_gone(self, key: str) -> Outcomes:
-        """The pod was deleted, or has finished."""
+        """Handles a pod that was deleted or has finished."""
         binding = self._of_pod.get(key)
         return self._lose(binding, "the pod is gone") if binding is not None else ()
 
@@ -230,7 +231,7 @@ class BindingsUnderWay:
             yield from self._advance(binding)
 
     def _advance(self, binding: Binding) -> Outcomes:
-        """Does what can be done now."""
+        """Does all that is possible now."""
         if binding.stage is BindingStage.UNDOING:
             return self._back(binding)
         try:
@@ -249,7 +250,7 @@ class BindingsUnderWay:
             del self._timed[binding]
 
     def _forward(self, binding: Binding) -> None:
-        """Goes on as far as it can. Raises BindingLost if it cannot succeed any more."""
+        """Continues as far as possible. Raises BindingLost if the binding can no longer succeed."""
         while binding.stage in _STEPPING and self._one_step(binding):
             pass
         if binding.stage is BindingStage.READY:
@@ -258,13 +259,13 @@ class BindingsUnderWay:
             self._bind(binding)
 
     def _look_again(self, binding: Binding) -> None:
-        """A member that waits for its gang must still have what was written for it."""
+        """Checks that a member which waits for its gang still has what was written for it."""
         lost = next((writer.subject for writer in binding.writers if not writer.stands()), "")
         if lost:
             raise BindingLost(f"{lost} was taken back meanwhile")
 
     def _one_step(self, binding: Binding) -> bool:
-        """Works on the present step; True if the next may begin."""
+        """Works on the current step. Returns True if the next may begin."""
         if binding.position == len(binding.steps):
             self._ready(binding)
             return False
@@ -277,7 +278,7 @@ class BindingsUnderWay:
         return self._await(binding, step)
 
     def _write(self, binding: Binding) -> bool:
-        """All claims and volumes, side by side: they are the first steps."""
+        """Writes all claims and volumes in parallel: they are the first steps."""
         if not binding.writers:
             for step in binding.steps:
                 if not isinstance(step, _WRITTEN):
@@ -307,7 +308,7 @@ class BindingsUnderWay:
         return ClaimWriter(step, self._cluster.claims)
 
     def _follow(self, binding: Binding, claim: str) -> None:
-        """Has a binding look again whenever a claim, or a volume, changes."""
+        """Makes a binding look again whenever a claim or a volume changes."""
         binding.followed[claim] = None
         self._of_claim.setdefault(claim, {})[binding] = None
 
@@ -337,7 +338,7 @@ class BindingsUnderWay:
         return False
 
     def _has_come(self, step: AwaitConditions | AwaitVolumes) -> bool:
-        """Whether what is awaited is so. Raises Lost if it will not be."""
+        """Whether the awaited state has come. Raises BindingLost if it never will."""
         if isinstance(step, AwaitVolumes):
             info = self._cluster.nodes.get(step.node)
             return are_bound(step, info.node if info is not None else None, self._cluster.storage)
@@ -360,7 +361,7 @@ class BindingsUnderWay:
             self._open(binding.party)
 
     def _open(self, party: Party) -> None:
-        """Has the members of a gang bound that are ready, once enough of them are."""
+        """Binds the ready members of a gang once enough of them are ready."""
         if party.open or self._enough(party, _READY):
             party.open = True
             for member in list(party.members.values()):
@@ -369,8 +370,8 @@ class BindingsUnderWay:
                     self._bind(member)
 
     def _enough(self, party: Party, stages: Container[BindingStage]) -> bool:
-        """Whether the members that are at these stages, or bound, are what the gang needs; of all its members, since others than
-        those of the party may have come or gone since it was placed."""
+        """Whether the members that are bound or at these stages meet the gang's need. It reads all members, since others than
+        those of the party may have come or gone since the gang was placed."""
         gang = party.gang
         there = list(party.bound.values())
         for key, pod in self._cluster.members.get(gang.key, {}).items():
@@ -383,7 +384,7 @@ class BindingsUnderWay:
         return not gang.need(there, done)
 
     def reconsider(self, party: Party, why: str) -> Iterator[BindingOutcome]:
-        """Others of a gang went on whom its members under way may have counted."""
+        """Checks a gang again after other members left: those being bound may have relied on them."""
         if party.open or party.broken:
             return
         if self._enough(party, _POSSIBLE):
@@ -411,7 +412,7 @@ class BindingsUnderWay:
             yield PartyBroken(party, {key: binding.pod})
 
     def _overtaken(self, binding: Binding) -> Iterator[BindingOutcome]:
-        """Somebody else bound the pod. What was written for it is its own by now, and stays."""
+        """Handles a pod that another scheduler bound. What was written for it belongs to it now and stays."""
         yield PodReleased(binding)
         party = binding.party
         if party is not None:
@@ -436,9 +437,9 @@ class BindingsUnderWay:
         yield from self._fail(binding, event.message or event.why.value, gone=event.why is WriteFailure.GONE)
 
     def _undecided(self, binding: Binding, event: Failed) -> bool:
-        """Whether the pod may be bound although a binding failed, so that nothing may be taken from it. A conflict says that
-        it is bound, perhaps by our own write whose reply was lost, or is being deleted: it will be seen which. Any other
-        refusal means little after a write without an answer."""
+        """Whether the pod may be bound although a binding failed, so that nothing may be taken from it. A conflict means that
+        the pod is bound, perhaps by our own write whose reply was lost, or is being deleted; a later event shows which. Any
+        other refusal means little after a write without an answer."""
         if event.why is WriteFailure.CONFLICT:
             return True
         return event.why is not WriteFailure.GONE and 0 < binding.silences <= MOST_SILENCES
@@ -446,14 +447,14 @@ class BindingsUnderWay:
     # --- backward ---
 
     def _lose(self, binding: Binding, why: str) -> Iterator[BindingOutcome]:
-        """The pod goes: whatever becomes of a write of the pod itself does not matter any more."""
+        """Fails the binding of a pod that goes away. The outcome of a write to the pod itself no longer matters."""
         binding.sent = False
         yield from self._fail(binding, why, gone=True)
         yield from self._advance(binding)
 
     def _fail(self, binding: Binding, why: str, *, gone: bool = False) -> Iterator[BindingOutcome]:
-        """It cannot succeed any more: everything is undone in reverse. What it holds in memory stays held until then, since
-        a write on its way may still take effect."""
+        """Starts to undo, in reverse, a binding that can no longer succeed. What it holds in memory stays held until the end,
+        since a write in flight may still take effect."""
         if binding.stage is BindingStage.UNDOING:
             binding.gone |= gone
             return
@@ -466,7 +467,7 @@ class BindingsUnderWay:
         yield from self._advance_undo(binding)
 
     def _break(self, party: Party, why: str, *, evicts: bool) -> Iterator[BindingOutcome]:
-        """A gang cannot reach its minimum any more: members give up, but those that may be bound already."""
+        """Makes the members of a gang that can no longer reach its minimum give up, except those that may be bound already."""
         party.broken, party.evicts = why, evicts
         for member in list(party.members.values()):
             perhaps_bound = member.stage is BindingStage.BINDING and (member.sent or member.silences)
@@ -477,7 +478,7 @@ class BindingsUnderWay:
 
     def _advance_undo(self, binding: Binding) -> Iterator[BindingOutcome]:
         if binding.sent or self._of_pod.get(binding.pod.key) is not binding:
-            return  # its outcome decides what there is to undo; or it is over
+            return  # its outcome decides what to undo; or the binding has ended
         for writer in reversed(binding.writers):
             if self._shared_in_group(binding, writer) or self._needed_by_others(binding, writer):
                 writer.finished = True
@@ -490,19 +491,17 @@ class BindingsUnderWay:
         self._end(binding)
         yield BindingGivenUp(binding)
         for writer in binding.writers:
-            yield from self.claim_changed(
-                writer.follows
-            )  # others of its gang may have waited for it to write a claim
+            yield from self.claim_changed(writer.follows)  # other members may have waited for its claim
 
     def _needed_by_others(self, binding: Binding, writer: _Writer) -> bool:
-        """Whether another pod that shares a volume's claim counts on what was written."""
+        """Whether another pod that shares a volume's claim relies on what was written."""
         if not isinstance(writer, VolumeWriter):
             return False
         followers = self._of_claim.get(writer.follows, {})
         return any(each is not binding and each.stage is not BindingStage.UNDOING for each in followers)
 
     def _shared_in_group(self, binding: Binding, writer: _Writer) -> bool:
-        """Whether the claim is reserved for a whole group of which others are placed."""
+        """Whether the claim is reserved for a whole group that has other placed pods."""
         if not writer.for_group:
             return False
         members = self._cluster.members.get(binding.pod.group, {}).values()
@@ -522,7 +521,7 @@ class BindingsUnderWay:
                 self._of_claim.pop(claim, None)
 
     def validate(self) -> None:
-        """Raises AssertionError where a binding is not known where it should be, or a gang is bound too early."""
+        """Raises AssertionError where an index lacks a binding, or a gang is bound too early."""
         for key, binding in self._of_pod.items():
             assert binding.pod.key == key, f"binding of {key}"
             assert {writer.follows for writer in binding.writers} <= binding.followed.keys()

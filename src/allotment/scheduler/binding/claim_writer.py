@@ -1,15 +1,17 @@
-"""Writes one claim for one pod, or takes back what it wrote: a small machine that is told outcomes and asked what to do next.
+"""Writes one claim for one pod, or undoes what it wrote. It is a small state machine: outcomes go in, the next write comes out.
 
-Forward: make the claim (extended resources only), then its finalizer, then allocation and reservation in one write. A write
-counts only once the informer has shown it, and then only if nobody else had the device before (see ``Claims.disputed``).
-Backward: reservation out, and with it the allocation if this pod brought it and nobody else uses the claim by now.
+Forward: it makes the claim (extended resources only), then adds the finalizer, then writes allocation and reservation in one
+write. A write counts only once the informer has shown it, and only if no other claim had the device before (see
+``Claims.disputed``). Backward: it removes the reservation. It removes the allocation too, if this pod brought it and no other pod
+uses the claim by now.
 
-A reservation for the pod that this machine did not write is another scheduler's, or that of one that was killed. It is taken over
-by a mark on the claim before the pod is bound by it, since whoever wrote it may be about to take it back: of the two
-writes one is based on an old version and fails. Who finds the mark of another leaves the claim to that one.
+If this writer finds a reservation for the pod that it did not write, another scheduler wrote it, perhaps one that was killed.
+Before the pod is bound by such a reservation, the writer takes it over with a mark on the claim, because the other scheduler may
+be about to remove it. One of the two writes is then based on an old version and fails. A writer that finds another's mark leaves
+the claim alone.
 
-Every write says which version it was based on. A conflict means that the copy was old: the machine waits for a newer one and
-looks again, and may find that its own write, whose reply was lost, has taken effect.
+Every write names the version that it is based on. A conflict means that the copy was old: the writer waits for a newer copy and
+looks again. It may then find that its own write took effect and only the reply was lost.
 
     to do ──advance──► sent ──done──► seen? ──► finished
       ▲                 │
@@ -37,32 +39,34 @@ if TYPE_CHECKING:
 MOST_CONFLICTS = 16
 FIRST_REST, LONGEST_REST = 0.1, 5.0
 UNSEEN = 30.0
-"""Seconds after which a claim that was made and never seen must be gone."""
+"""Seconds after which a claim that was created but never seen counts as deleted."""
 
 TAKEN_OVER = "allotment.dev/taken-over"
-"""The annotation of a claim whose reservation was taken over: the version at which that happened, so that each time differs."""
+"""The annotation of a claim whose reservation was taken over. Its value is the version at that time, so that every takeover
+differs."""
 
 Draft = Callable[[int], Write]
 """A write that lacks only its id."""
 
 
 class ClaimWriter:
-    """See the module. After each call of ``done``, ``failed``, ``changed`` or ``undo``, ask ``advance`` what to send."""
+    """The state machine of one claim's writes. After each call of ``done``, ``failed``, ``changed`` or ``undo``, ask ``advance``
+    what to send."""
 
     rests_until = 0.0
-    patience = 0.0  # when a claim that was made is no longer waited for
+    patience = 0.0  # when to stop waiting for a created claim
     finished = False
     error = ""
-    _sent = ""  # the kind of write that is on its way
+    _sent = ""  # the kind of write that is in flight
     _based = 0  # the version that it was based on
-    _uid = ""  # of the claim, once it was made or seen
+    _uid = ""  # of the claim, once it was created or seen
     _version = 0  # after our last write
     _finalized = _unseen = False
     _made = False  # the claim is ours, or may be: a creation had no answer
-    _written = False  # our reservation is in it
-    _taken_over = False  # another's is, and is ours now
-    _mark = ""  # of the one who had it last when we wrote: nobody else's since, if it is still so
-    _unsure = 0  # our reservation may be in it, if it is newer than this
+    _written = False  # the claim has our reservation
+    _taken_over = False  # it had another's reservation, which is ours now
+    _mark = ""  # the mark on the claim when we wrote; unchanged, no other scheduler took it over
+    _unsure = 0  # a claim newer than this may have our reservation
     _conflicts = _silences = 0
     _stale = 0  # a copy as old as this is not worth looking at
     _undoing = False
@@ -83,7 +87,7 @@ class ClaimWriter:
         self._silences = 0
         if sent == "make":
             self._uid, self._made = uid, True
-        self._unseen = sent != "finalizer"  # after that, the next write need not wait for the informer
+        self._unseen = sent != "finalizer"  # after a finalizer, the next write need not wait for the informer
         if sent == "finalizer":
             self._finalized = True
         elif sent == "status":
@@ -105,7 +109,7 @@ class ClaimWriter:
             self._stale = self._based
             if (
                 sent == "make"
-            ):  # the reply to an earlier attempt was lost, and the informer will show the claim
+            ):  # an earlier attempt succeeded but its reply was lost; the informer will show the claim
                 self.rests_until = now + FIRST_REST
             if self._conflicts > MOST_CONFLICTS and not self._undoing:
                 self.error = f"could not be written after {self._conflicts} conflicts"
@@ -118,22 +122,22 @@ class ClaimWriter:
         elif self._undoing:
             if why is WriteFailure.GONE:
                 self.finished = True
-            else:  # it cannot be helped by repeating it soon
+            else:  # repeating it soon would not help
                 self.rests_until = now + LONGEST_REST
         else:
             self.error = message or why.value
 
     def undo(self) -> None:
-        """Turns around: from now on, what was written is taken back."""
+        """Turns around: from now on, ``advance`` undoes what was written."""
         self._undoing, self.finished, self.error, self._conflicts = True, False, "", 0
 
     def awaits_news(self) -> bool:
-        """Whether nothing can be done before the informer shows what was written."""
+        """Whether the writer must wait until the informer shows the last write."""
         claim = self._claims.objects.get(self.claim)
         return claim is not None and claim.metadata.uid == self._uid and self._outdated(claim)
 
     def stands(self) -> bool:
-        """Whether what was written is still so, as far as one can see."""
+        """Whether the claim still shows what was written."""
         claim = self._claims.objects.get(self.claim)
         return claim is not None and claim.status.allocation is not None and self._mine(claim)
 
@@ -155,7 +159,7 @@ class ClaimWriter:
         return self._backward(claim) if self._undoing else self._forward(claim, now)
 
     def _outdated(self, claim: ResourceClaim) -> bool:
-        """Whether a newer copy is on its way that has to be looked at first."""
+        """Whether a newer copy is due that must be looked at first."""
         known = version_of(claim)
         return known <= self._stale or (known < self._version and (self._unseen or self._undoing))
 
@@ -184,9 +188,9 @@ class ClaimWriter:
         if self._make is None:
             self.error = "is gone"
             return None
-        if self._uid:  # made, but the informer has not shown it yet
+        if self._uid:  # created, but not shown by the informer yet
             self.patience = self.patience or now + UNSEEN
-            if now >= self.patience:  # it went before it could be seen
+            if now >= self.patience:  # it was deleted before it could be seen
                 self.error = "was made, and is gone"
             return None
         manifest = self._make.manifest
@@ -198,7 +202,7 @@ class ClaimWriter:
         return claim.status.allocation is None and self._claims.allocation(self.claim) is not None
 
     def _obstacle(self, claim: ResourceClaim, mine: bool) -> str:
-        """Why the claim cannot be written as decided, if so."""
+        """Why the claim cannot be written as decided; empty if it can."""
         shown, wanted = claim.status.allocation, self._step.allocation
         if claim.metadata.deletion_timestamp is not None:
             return "is being deleted"
@@ -217,7 +221,7 @@ class ClaimWriter:
 
     @property
     def _brings(self) -> bool:
-        """Whether this pod brings the allocation, rather than joins those who have one."""
+        """Whether this pod brings the allocation, rather than joining one that exists."""
         return self._step.allocation is not None or self._step.document is not None
 
     def _mine(self, claim: ResourceClaim) -> bool:
@@ -237,7 +241,7 @@ class ClaimWriter:
         users = [*claim.status.reserved_for, step.consumer]
         status: dict[str, Any] = {"reservedFor": [_written(user) for user in users]}
         if claim.status.allocation is not None:
-            pass  # an allocation that is there cannot be changed
+            pass  # an existing allocation cannot be changed
         elif step.document is not None:
             status |= step.document
         elif step.allocation is not None:
@@ -249,10 +253,10 @@ class ClaimWriter:
         return self._patch("takeover", claim, {"metadata": {"annotations": mark}}, status=False)
 
     def _backward(self, claim: ResourceClaim | None) -> Draft | None:
-        """Takes back what this writer wrote, and not what another scheduler wrote for the same pod. After a write without an
-        answer, releasing at the version it was based on tells whether it took effect: if so, that is a conflict."""
+        """Undoes what this writer wrote, and not what another scheduler wrote for the same pod. After a write without an answer,
+        it releases at the version that the write was based on: a conflict means that the write took effect."""
         if claim is not None:
-            if _mark(claim) != self._mark:  # it is another's by now, to whom it is left
+            if _mark(claim) != self._mark:  # another scheduler took it over and keeps it
                 self.finished = True
                 return None
             unsure = self._unsure and self._as_decided(claim)
@@ -284,7 +288,7 @@ class ClaimWriter:
 
 
 def _plain(allocation: AllocationResult) -> dict[str, Any]:
-    """As ``to_builtins``, but quick for what is mostly given: it is a part of every write."""
+    """Like ``to_builtins``, but fast for the usual values: every write contains them."""
     results, where = allocation.devices.results, allocation.node_selector
     if not results or allocation != _bare(results, where):
         return to_builtins(allocation)
@@ -315,6 +319,6 @@ def _mark(claim: ResourceClaim) -> str:
 
 
 def _written(user: ResourceClaimConsumerReference) -> dict[str, str]:
-    """As ``to_builtins``, but quick: it is a part of every write."""
+    """Like ``to_builtins``, but fast: every write contains one."""
     plain = {"resource": user.resource, "name": user.name, "uid": user.uid}
     return plain if user.api_group is None else {"apiGroup": user.api_group, **plain}

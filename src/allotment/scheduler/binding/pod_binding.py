@@ -1,6 +1,6 @@
-"""One pod on its way from the decision to its node, and the members of a gang that go together.
+"""The state of one pod between the decision and its node, and of gang members that are bound together.
 
-What happens to them on the way is told in ``binding_stage``.
+``binding_stage`` describes and carries out the transitions.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ class BindingStage(Enum):
 
 
 class Binding:
-    """One pod on its way to one node."""
+    """The binding of one pod to one node."""
 
     stage = BindingStage.WRITING
     position = 0  # of the first step that is not done
     deadline = 0.0  # of AWAITING
-    sent = False  # a write of the pod itself is on its way
+    sent = False  # a write of the pod itself is in flight
     rests_until = 0.0  # after a write without an answer
     silences = 0
-    why = ""  # it failed
-    gone = False  # the pod went
+    why = ""  # why it failed; empty while it can succeed
+    gone = False  # the pod was deleted or has finished
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Binding:
         self.started = started
         self.party = party
         self.writers: list[ClaimWriter | VolumeWriter] = []  # of all claims and volumes, in order
-        self.followed: dict[str, None] = {}  # claims and volumes that it is to be told about
+        self.followed: dict[str, None] = {}  # claims and volumes whose changes concern it
 
 
 @dataclass(slots=True, eq=False)
@@ -66,7 +66,7 @@ class Party:
 
     gang: Gang
     members: dict[str, Binding] = field(default_factory=dict)
-    bound: dict[str, PodInfo] = field(default_factory=dict)  # those that were, also if they are gone since
+    bound: dict[str, PodInfo] = field(default_factory=dict)  # members that were bound, also if gone since
     open: bool = False
-    broken: str = ""  # why the minimum cannot be reached any more; it is given up
-    evicts: bool = False  # and what is bound of it is not to stay
+    broken: str = ""  # why the minimum can no longer be reached; the party is given up
+    evicts: bool = False  # its bound members must not stay

@@ -1,14 +1,14 @@
 """Reservations for pods that wait, written by a scheduler that was killed before it bound them.
 
-Such a pod is tried like any other. If it fits, the attempt takes its claims over and completes what was begun. If it does not, or
-its gate is closed, or its gang is no longer whole, nobody would ever give the devices back: the claim controller removes
-reservations of pods that are gone, and this one is there. So the scheduler removes them itself, once they have stood unchanged
-for ``STALE_AFTER`` seconds while their pod waits; with the last reservation goes the allocation, except of Immediate claims. A claim
-that was made for extended resources is deleted: every attempt makes its own.
+The scheduler tries such a pod like any other. If it fits, the attempt takes over its claims and completes the binding. If the pod
+does not fit, its gate is closed, or its gang is no longer whole, no component would release the devices: the claim controller
+removes reservations only of pods that are gone, and this pod still exists. So the scheduler removes the reservations itself, once
+they have stood unchanged for ``STALE_AFTER`` seconds while their pod waits. With the last reservation it removes the allocation,
+except from Immediate claims. It deletes a claim that was made for extended resources, since every attempt makes its own.
 
-Only pods count that name a scheduler of ours, have no node, and are not being bound or about to be tried for the first time.
-Reservations of all others stay: a kubelet or another scheduler may rely on them. The patience is for another replica of this
-scheduler that lost its lease and still has a binding on its way.
+This applies only to pods that name one of our profiles, have no node, and are neither being bound nor about to be tried for the
+first time. Reservations of all other pods stay: a kubelet or another scheduler may rely on them. The delay is for another replica
+of this scheduler that lost its lease while it was binding a pod.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ STALE_AFTER = 5.0
 
 
 class ReservationState(Enum):
-    """What a user of a claim is doing."""
+    """What a pod that a claim is reserved for is doing."""
 
-    WAITS = "waits"  # ours, without a node, and nobody is writing for it
-    BUSY = "busy"  # that may become so
+    WAITS = "waits"  # ours, without a node, and no write for it is in flight
+    BUSY = "busy"  # it may still be bound by its reservation
     OTHER = "other"  # it has its node, is not ours to judge, or has not been seen yet
 
 
 @dataclass(frozen=True, slots=True)
 class Stale:
-    """A claim of which these reservations are to be given back, and with them, perhaps, the allocation."""
+    """A claim whose reservations must be reduced to ``left``, perhaps together with its allocation."""
 
     claim: ResourceClaim
     left: tuple[ResourceClaimConsumerReference, ...]
@@ -49,7 +49,7 @@ class Stale:
 
 
 class StaleReservations:
-    """See the module. ``standing`` judges a pod."""
+    """Finds stale reservations. ``standing`` tells the state of a pod."""
 
     def __init__(
         self, clock: Clock, cluster: Cluster, standing: Callable[[PodInfo], ReservationState]
@@ -57,11 +57,11 @@ class StaleReservations:
         self._clock = clock
         self._cluster = cluster
         self._standing = standing
-        # claim → since when its reservations stand as they do, the longest first; and it as it is
+        # claim → since when its reservations are unchanged, and the claim itself; the longest unchanged first
         self._since: dict[str, tuple[float, ResourceClaim]] = {}
 
     def claim_changed(self, key: str) -> None:
-        """A claim appeared, changed or went; or a pod that uses it appeared."""
+        """Looks at a claim that appeared, changed or was deleted, or whose user appeared."""
         claim = self._cluster.claims.objects.get(key)
         before = self._since.get(key)
         if claim is not None and before is not None and _as_it_was(before[1], claim):
@@ -78,7 +78,7 @@ class StaleReservations:
         return first[0] + STALE_AFTER if first is not None else None
 
     def found(self) -> Iterator[Stale]:
-        """What is to be given back now. Each claim comes again after a while, should that not have worked."""
+        """The stale claims to release now. A claim comes up again after a while, in case the release failed."""
         now, due = self._clock.now, []
         for key, (since, _) in self._since.items():
             if now - since < STALE_AFTER:
@@ -113,7 +113,8 @@ class StaleReservations:
         return self._standing(pod) if pod is not None and pod.uid == uid else ReservationState.OTHER
 
     def _together(self, members: Iterable[PodInfo]) -> ReservationState:
-        """A group's reservation is stale when all members wait that there are; without any, it lasts as long as the group."""
+        """The state of a group: its reservation is stale if all its members wait. A group without members keeps its
+        reservation."""
         found = {self._standing(pod) for pod in members}
         if found == {ReservationState.WAITS}:
             return ReservationState.WAITS
@@ -125,7 +126,7 @@ class StaleReservations:
 
 
 def _as_it_was(before: ResourceClaim, now: ResourceClaim) -> bool:
-    """Whether nobody has written a reservation or an allocation since."""
+    """Whether the claim's reservations and allocation are unchanged."""
     old, new = before.status, now.status
     return (
         before.metadata.uid == now.metadata.uid

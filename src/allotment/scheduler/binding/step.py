@@ -1,7 +1,8 @@
-"""What must happen before a pod is bound, as data: PreBind plugins list it, the binding stage (``binding_stage``) does it.
+"""What must happen before a pod is bound, as data: PreBind plugins list the steps, and ``binding_stage`` carries them out.
 
-Steps run in their order, each when the one before is done; what writes claims and volumes comes first (``in_order``), and is
-written side by side. When one fails for good, every step is undone in reverse order, the failing one too: an undo is safe where its step never ran.
+Steps run in order, each after the one before. Steps that write claims and volumes come first (``in_order``), and run in parallel.
+If one fails for good, every step is undone in reverse order, including the failing one: an undo is safe even if its step never
+ran.
 """
 
 from __future__ import annotations
@@ -27,13 +28,14 @@ class WriteClaim(msgspec.Struct, frozen=True, gc=False):
     consumer: ResourceClaimConsumerReference
     finalizer: str
     keep: bool = False  # stays allocated when unused: allocationMode Immediate
-    joins: bool = False  # the allocation is another pod's, which has it or is about to write it: the last of them gives it back
+    joins: bool = False  # another pod brings the allocation; the last of the users releases it
     # instead of ``allocation`` in the patch: the carried form of a semantic claim
     document: dict[str, Any] | None = None
 
 
 class MakeClaim(msgspec.Struct, frozen=True, gc=False):
-    """Create the claim that serves a pod's extended resources, then as ``WriteClaim``. Undone by deleting it."""
+    """Create the claim that serves a pod's extended resources, then continue like ``WriteClaim``. Undone by deleting the
+    claim."""
 
     claim: str  # namespace/name
     manifest: dict[str, Any]
@@ -41,20 +43,21 @@ class MakeClaim(msgspec.Struct, frozen=True, gc=False):
 
 
 class PatchStatus(msgspec.Struct, frozen=True, gc=False):
-    """Tell the pod in its status what it got. Needs no undo: the next attempt writes over it."""
+    """Write into the pod's status what it got. Needs no undo: the next attempt overwrites it."""
 
     patch: dict[str, Any]
 
 
 class AwaitConditions(msgspec.Struct, frozen=True, gc=False):
-    """Wait until the binding conditions of all devices of these claims are true, or one failed, or time is up."""
+    """Wait until the binding conditions of all devices of these claims are true, one fails, or the deadline passes."""
 
     claims: tuple[str, ...]
     seconds: float
 
 
 class BindVolume(msgspec.Struct, frozen=True, gc=False):
-    """Write into a volume whose it is. Undone, as long as the volume controller has not bound the two, by taking that out again."""
+    """Write into a volume which claim it belongs to. Undone by removing that, unless the volume controller has bound the two
+    already."""
 
     volume: str
     claim: str  # namespace/name
@@ -62,7 +65,7 @@ class BindVolume(msgspec.Struct, frozen=True, gc=False):
 
 
 class SelectNode(msgspec.Struct, frozen=True, gc=False):
-    """Write into a claim for which node its volume is to be made. Undone, as long as it is not bound, by taking that out again."""
+    """Write into a claim for which node to provision its volume. Undone by removing that, unless the claim is bound already."""
 
     claim: str  # namespace/name
     uid: str
@@ -70,7 +73,8 @@ class SelectNode(msgspec.Struct, frozen=True, gc=False):
 
 
 class AwaitVolumes(msgspec.Struct, frozen=True, gc=False):
-    """Wait until the volume controller and provisioners have bound the claims, or that cannot be any more, or time is up."""
+    """Wait until the volume controller and provisioners have bound the claims, that becomes impossible, or the deadline
+    passes."""
 
     node: str
     given: tuple[BindVolume, ...]
@@ -92,7 +96,7 @@ _ORDER: tuple[type[Any], ...] = (
 
 
 def in_order(steps: Iterable[Step]) -> list[Step]:
-    """Steps of several plugins in the order in which they are to run: writes of claims and volumes, then of the pod, then waiting."""
+    """Steps of several plugins in the order in which they run: writes of claims and volumes, then of the pod, then waiting."""
     return sorted(steps, key=lambda step: max(_ORDER.index(type(step)), _LAST_WRITE))
 
 

@@ -1,11 +1,12 @@
 """``PodGroup.spec.disruptionMode``: which pods can only be disrupted together.
 
-With ``all``, a pod of the group goes only with all others of the group that have a node, and only if each of them may go. With
-``single``, each pod goes alone, also those that the gang needs to be whole. A group that says neither, and every Volcano group,
-keeps the scheduler's own rule, which ``session_actions`` has: what is above the minimum goes alone, the rest together.
+With ``all``, a pod of the group is evicted only together with all others of the group that have a node, and only if each of them
+may be evicted. With ``single``, each pod is evicted alone, even if the gang needs it for its minimum. A group that says neither,
+and every Volcano group, follows the scheduler's own rule in ``session_actions``: pods above the minimum are evicted alone, the
+rest together.
 
-As in Kubernetes, this binds whoever makes room: preemption and reclaim. An eviction by a taint follows from the pod's own node or
-device, and takes nobody else along.
+As in Kubernetes, this applies to preemption and reclaim. An eviction by a taint follows from the pod's own node or device, and
+affects no other pod.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def each_alone(group: object) -> bool:
 
 
 def companions(pod: PodInfo, cluster: Cluster) -> tuple[PodInfo, ...]:
-    """The pods that have to go when this one does, itself first."""
+    """The pods that must be evicted together with this one; the first is the pod itself."""
     if not pod.group or not only_together(cluster.groups.get(pod.group)):
         return (pod,)
     members = cluster.members.get(pod.group, {}).values()

@@ -16,23 +16,23 @@ if TYPE_CHECKING:
     from allotment.scheduler.pod import PodInfo
 
 GANG = "Gang"
-"""Stands for a plugin where a pod waits for others of its gang."""
+"""The plugin name for pods that wait for other members of their gang."""
 DEFAULT_QUEUE = "default"
 TASK = "volcano.sh/task-spec"
-"""The annotation by which Volcano's job controller says which task of a job a pod is of."""
+"""The annotation by which Volcano's job controller names the task that a pod belongs to."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gang:
-    """What a group asks for, whoever's kind it is."""
+    """What a group asks for, whether it is a Kubernetes or a Volcano group."""
 
     key: str  # as in Cluster.groups
     minimum: int
     priority: int | None  # None: the highest of its pods
     queue: str  # Volcano's; empty for Kubernetes' own
-    topology: tuple[str, ...] = ()  # node labels of which all members must see one value
+    topology: tuple[str, ...] = ()  # node labels that must have one value for all members
     tasks: Mapping[str, int] = field(default_factory=dict)  # the minimum of each task (Volcano)
-    resources: Amounts = field(default_factory=dict)  # what its queue must be able to give before any starts
+    resources: Amounts = field(default_factory=dict)  # what its queue must be able to give first
     preempts: bool = True
 
     @property
@@ -40,7 +40,7 @@ class Gang:
         return self.key.removeprefix(VOLCANO)
 
     def need(self, there: Iterable[PodInfo], done: int = 0) -> GangNeed:
-        """What is still needed when these members have their place, and so many have done their work."""
+        """What the gang still needs if these members are placed and so many have succeeded."""
         left = dict(self.tasks)
         count = done
         for pod in there:
@@ -53,7 +53,7 @@ class Gang:
 
 @dataclass(frozen=True, slots=True)
 class GangNeed:
-    """How many more members a gang needs at least, and of which tasks."""
+    """How many more members a gang needs at least, in all and per task."""
 
     count: int
     tasks: Mapping[str, int] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class GangNeed:
         return self.count > 0 or bool(self.tasks)
 
     def met_by(self, pods: Iterable[PodInfo]) -> bool:
-        """Whether these members are enough. To place nobody is never enough."""
+        """Whether these members are enough. No members are never enough."""
         found = list(pods)
         tasks = [task_of(pod) for pod in found] if self.tasks else []
         return len(found) >= max(self.count, 1) and all(
@@ -81,12 +81,12 @@ def key_of(group: PodGroup | VolcanoPodGroup) -> str:
 
 
 def gang_of(key: str, group: PodGroup | VolcanoPodGroup) -> Gang | None:
-    """The gang that a group is; None for one whose pods go on their own."""
+    """The gang of a group; None if its pods are placed one by one."""
     if isinstance(group, VolcanoPodGroup):
         spec = group.spec
         minimum = spec.min_member or 1
         tasks = {task: least for task, least in spec.min_task_member.items() if least > 0}
-        if sum(tasks.values()) > minimum:  # Volcano's rule: such minimums of tasks do not count
+        if sum(tasks.values()) > minimum:  # Volcano's rule: such task minimums do not count
             tasks = {}
         return Gang(
             key,
@@ -106,7 +106,7 @@ def gang_of(key: str, group: PodGroup | VolcanoPodGroup) -> Gang | None:
 
 
 def incomplete(gang: Gang, missing: int) -> Status:
-    """What a gang waits for that lacks so many members."""
+    """The status of a gang that lacks so many members."""
     if missing <= 0:
         return Status(StatusCode.UNRESOLVABLE, GANG, "waits for more pods of a task of its gang")
     more = plural(missing, "more pod")

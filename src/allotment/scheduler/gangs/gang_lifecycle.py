@@ -1,7 +1,8 @@
-"""The way of gangs through the scheduler: gathered until there are enough, placed whole (``session_actions``), bound together (``Party``).
+"""The path of gangs through the scheduler: members are gathered until there are enough, placed as a whole (``session_actions``),
+and bound together (``Party``).
 
-A gang is one entry of the queue. What it lacks is worked out anew when something about its group changed since the last turn, since
-many changes come at once when a gang is made. What is decided about a gang is returned, and the core sees to it.
+A gang is one entry of the queue. Once per turn, the scheduler looks again at the groups that changed, because many changes arrive
+at once when a gang is created. This module returns its decisions about a gang, and the core carries them out.
 """
 
 from __future__ import annotations
@@ -29,15 +30,15 @@ if TYPE_CHECKING:
     from allotment.scheduler.queue import QueueEntry, SchedulingQueue
 
 GANG_PREFIX = "gang:"
-"""Of the keys of gangs in the queue, to tell them from pods."""
+"""The prefix of gangs' keys in the queue, which tells them from pods."""
 INCOMPLETE = "allotment.dev/GangIncomplete"
-"""The condition of a bound pod whose gang could not be bound whole, and which no controller would make anew."""
+"""The condition of a bound pod whose gang could not be bound whole, if no controller would recreate the pod."""
 
 
 @dataclass(frozen=True, slots=True)
 class GatheredGang:
-    """A gang that waits: its entry in the queue, whether it may be tried, and the members that may not, for which no room is to be
-    kept."""
+    """A waiting gang: its entry in the queue, whether it may be tried, and the members that may not be tried, which need no
+    room kept for them."""
 
     entry: QueueEntry
     status: Status
@@ -46,7 +47,7 @@ class GatheredGang:
 
 @dataclass(frozen=True, slots=True)
 class GangPlaced:
-    """Members of a gang that have their nodes in memory, to be bound together."""
+    """Members of a gang that have their nodes in memory and must be bound together."""
 
     placements: Sequence[Placement]
     party: Party
@@ -54,8 +55,8 @@ class GangPlaced:
 
 @dataclass(frozen=True, slots=True)
 class GangRefused:
-    """A gang that has no place. With a ``clearing``, its victims are to be evicted, and room kept for the members where it says. Of
-    members that are ``renominated``, what was kept for them before is not any more."""
+    """A gang that has no place. With a ``clearing``, the core evicts its victims and keeps room for the members on the nodes that
+    it names. Room that was kept before for ``renominated`` members is no longer kept."""
 
     group: str
     refusal: NoNode
@@ -64,8 +65,8 @@ class GangRefused:
 
 
 class Gangs:
-    """See the module. ``waits``: whether a pod is ours to place, and neither placed nor on its way. With ``on`` False there are no
-    gangs: the pods of a group go on their own."""
+    """Gathers gangs and decides about them. ``waits`` tells whether this scheduler must still place a pod that is not being
+    bound. With ``on`` False there are no gangs: the pods of a group are placed one by one."""
 
     def __init__(
         self,
@@ -89,30 +90,30 @@ class Gangs:
         self._outbox = outbox
         self._waits = waits
         self._on = on
-        self._parties: dict[str, Party] = {}  # group → its members that are being bound
+        self._parties: dict[str, Party] = {}  # group → its members being bound
         # group → what makes room for it, and since when
         self._cleared: dict[str, tuple[Clearing, float]] = {}
-        self._stirred: dict[str, None] = {}  # groups of which something changed since the last turn
+        self._stirred: dict[str, None] = {}  # groups that changed since the last turn
 
     def get(self, group: str) -> Gang | None:
-        """The gang that a group is, if it is one."""
+        """The gang of a group, if it has one."""
         found = self._cluster.groups.get(group) if self._on else None
         return gang_of(group, found) if found is not None else None
 
     # --- what is heard ---
 
     def stir(self, group: str) -> None:
-        """Something about a group changed."""
+        """Marks a group as changed."""
         self._stirred[group] = None
 
     def stirred(self, group: str) -> bool:
-        """Whether a group is to be looked at in the next turn."""
+        """Whether the next turn must look at the group."""
         return group in self._stirred
 
     def group_changed(
         self, old: PodGroup | VolcanoPodGroup | None, new: PodGroup | VolcanoPodGroup | None
     ) -> list[PodInfo]:
-        """Returns the members that are to be queued anew, since the group asks for something else."""
+        """Returns the members that must be queued again because the group asks for something else."""
         shown = new if new is not None else old
         assert shown is not None
         key = key_of(shown)
@@ -131,7 +132,7 @@ class Gangs:
         return members
 
     def bound(self, binding: Binding) -> None:
-        """A pod is bound, maybe the last of its gang."""
+        """Notes that a pod is bound, perhaps the last of its gang."""
         party, group = binding.party, binding.pod.group
         if party is not None and not party.members and self._parties.get(group) is party:
             del self._parties[group]
@@ -143,7 +144,7 @@ class Gangs:
         return self._parties.get(group)
 
     def broken(self, party: Party, bound: Mapping[str, PodInfo]) -> None:
-        """A gang cannot reach its minimum any more, and these members are bound."""
+        """Handles a gang that can no longer reach its minimum while these members are bound."""
         why = f"the gang {party.gang.name} could not be bound whole: {party.broken}"
         for key, was in bound.items():
             pod = self._cluster.pods.get(key)
@@ -151,13 +152,13 @@ class Gangs:
                 continue
             if any(owner.controller for owner in pod.pod.metadata.owner_references):
                 self._outbox.evict(pod, why)
-            else:  # nobody would make another one
+            else:  # no controller would recreate it
                 self._outbox.say(pod, INCOMPLETE, "True", "GangBroken", why)
 
     # --- the queue ---
 
     def gather(self) -> Iterator[GatheredGang]:
-        """Looks at the groups of which something changed, one when the last is seen to."""
+        """Looks at the groups that changed. The caller handles each result before the next group."""
         if not self._stirred:
             return
         stirred, self._stirred = self._stirred, {}
@@ -168,7 +169,7 @@ class Gangs:
             self._statuses.look(group)
 
     def _gather(self, group: str) -> GatheredGang | None:
-        """Queues what is left of a gang to place, once enough of it is here."""
+        """Queues the unplaced members of a gang once enough of them exist."""
         gang, key = self.get(group), GANG_PREFIX + group
         waiting = [pod for pod in self._cluster.members.get(group, {}).values() if self._waits(pod)]
         if gang is None or not waiting:
@@ -188,7 +189,7 @@ class Gangs:
     def _enter(
         self, gang: Gang, key: str, waiting: Sequence[PodInfo], admitted: tuple[PodInfo, ...]
     ) -> QueueEntry:
-        """The entry of a gang, with the pods that it has now."""
+        """The entry of a gang with its current pods."""
         pods = admitted or tuple(waiting)
         entry = self._queue.get(key)
         if entry is None:
@@ -203,7 +204,7 @@ class Gangs:
         return entry
 
     def _need(self, gang: Gang) -> GangNeed:
-        """How many more members must have a place. Those whose work is done had theirs."""
+        """How many more members must be placed. Members that succeeded count as placed."""
         members = self._cluster.members.get(gang.key, {}).values()
         placed = [pod for pod in members if pod.node and not self._bindings.undoing(pod)]
         return gang.need(placed, list(self._cluster.finished.get(gang.key, {}).values()).count("Succeeded"))
@@ -227,7 +228,7 @@ class Gangs:
         return GangPlaced(placed, party)
 
     def _refused(self, entry: QueueEntry, gang: Gang, need: GangNeed, refusal: NoNode) -> GangRefused:
-        """Makes room for a gang that fits nowhere, if that can be."""
+        """Makes room for a gang that fits nowhere, if that is possible."""
         if self._evicting(gang.key):
             return GangRefused(gang.key, refusal)
         now, able = self._clock.now, refusal.resolvable and need
@@ -236,12 +237,12 @@ class Gangs:
             refusal = NoNode(f"{refusal.words}. {clearing.words}", refusal.plugins)
             self._cleared[gang.key] = (clearing, now)
         elif able and (words := self._actions.protected(gang, entry.pods, need, now)):
-            plugins = refusal.plugins | {DefaultPreemption.name}  # which hears of budgets
+            plugins = refusal.plugins | {DefaultPreemption.name}  # which disruption budgets wake
             refusal = NoNode(f"{refusal.words}. {words}", plugins, resolvable=refusal.resolvable)
         return GangRefused(gang.key, refusal, entry.pods, clearing)
 
     def _evicting(self, group: str) -> bool:
-        """Whether those that were evicted for a gang, or what they held, are not gone yet."""
+        """Whether victims of a gang, or the claims that they held, are still there."""
         if group not in self._cleared:
             return False
         clearing, since = self._cleared[group]

@@ -1,14 +1,15 @@
-"""What the status of a group says of its pods, for Kubernetes' PodGroups and for Volcano's.
+"""The status of a group, for Kubernetes' PodGroups and for Volcano's.
 
-The status follows from what is there: the members and how far each is, and what was last said about the gang (``GangHindrance``). It is
-worked out anew whenever something about the group changed, and written if it says something new, one write at a time for each group.
-Conditions are a list that has to be written whole, so a write names the version that it is based on; one that comes too late is
-refused, and the change that was in its way leads to the next.
+The status follows from the members, their progress, and the latest result for the gang (``GangHindrance``). The scheduler
+computes it again whenever something about the group changed and writes it if it differs, one write at a time for each group.
+Conditions are a list that must be written whole, so a write names the version that it is based on. The server refuses a write
+that comes too late, and the change that was in its way triggers the next.
 
-* Kubernetes: the condition PodGroupInitiallyScheduled. Once true it stays so, whatever becomes of the pods.
-* Volcano: phase, counts, and the conditions Scheduled and Unschedulable. A group is Pending until its queue can take the least that
-  it needs (``minResources``); then it is Inqueue, for which Volcano's job controller waits before it makes any pods. It runs when its
-  minimum is bound, and is completed when all of that have ended. Unknown: some run, and the others do not find a place.
+* Kubernetes: the condition PodGroupInitiallyScheduled. Once true, it stays true, whatever happens to the pods.
+* Volcano: phase, counts, and the conditions Scheduled and Unschedulable. A group is Pending until its queue can take the least
+  that it needs (``minResources``); then it is Inqueue. Volcano's job controller waits for that before it creates any pods. A
+  group is Running when its minimum is bound, and Completed when all those pods have ended. Unknown means that some run and the
+  others find no place.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ if TYPE_CHECKING:
 INITIALLY_SCHEDULED = "PodGroupInitiallyScheduled"
 PENDING, RUNNING, COMPLETED, UNKNOWN = "Pending", "Running", "Completed", "Unknown"
 READY = "tasks in gang are ready to be scheduled"
-"""What Volcano gives as the reason of its condition Scheduled."""
+"""Volcano's reason for its condition Scheduled."""
 STATUS_REST = 1.0
-"""Seconds after a write without an answer."""
+"""Seconds to wait after a write without an answer."""
 
 Json = dict[str, Any]
 
@@ -49,13 +50,13 @@ class GangHindrance:
     """Why a gang is not placed."""
 
     words: str
-    error: bool = False  # something is broken, rather than full
+    error: bool = False  # something is broken, as opposed to full
     incomplete: bool = False  # there are not enough pods
 
 
 @dataclass(frozen=True, slots=True)
 class MemberCounts:
-    """How far the members of a group are."""
+    """How many members of a group have reached each stage."""
 
     bound: int = 0  # and not finished
     running: int = 0
@@ -154,7 +155,7 @@ def _phase(
 def _volcano_conditions(
     group: VolcanoPodGroup, verdict: GangHindrance | None, *, ready: bool, now: float
 ) -> list[Json] | None:
-    """All conditions as they should be; None if they are."""
+    """All conditions as they should be; None if they are so already."""
     there: list[Json] = [each for each in group.status.conditions if isinstance(each, dict)]
     wanted: list[tuple[str, str, str, str]] = []  # type, status, reason, message
     if ready:
@@ -185,7 +186,7 @@ def _volcano_conditions(
 
 
 def _transition(group: VolcanoPodGroup) -> str:
-    """Another for each change of a group; the same events give the same."""
+    """A new id for each change of a group. The same events give the same id."""
     return str(uuid5(NAMESPACE_OID, f"{group.metadata.uid}/{group.metadata.resource_version}"))
 
 
@@ -193,7 +194,7 @@ def _transition(group: VolcanoPodGroup) -> str:
 
 
 class GroupStatuses:
-    """Keeps the statuses of groups true. ``look`` marks a group, ``update`` writes what the marked ones lack."""
+    """Keeps the statuses of groups current. ``look`` marks a group; ``update`` writes what the statuses of marked groups lack."""
 
     def __init__(
         self, clock: Clock, cluster: Cluster, send: Callable[[Draft], int], queues: TenantQueues
@@ -204,17 +205,17 @@ class GroupStatuses:
         self._queues = queues
         self._verdicts: dict[str, GangHindrance] = {}
         self._marked: dict[str, None] = {}
-        self._held_back: set[str] = set()  # Volcano's groups that their queue cannot take yet
+        self._held_back: set[str] = set()  # Volcano groups that their queue cannot admit yet
         self._writing: dict[int, str] = {}
         self._opinions: dict[int, object] = {}  # of those writes: what they say, times aside
-        self._said: dict[str, object] = {}  # group → our last word that the server took
-        # group → the version of it for which the server does not take our word
+        self._said: dict[str, object] = {}  # group → the last status of ours that the server accepted
+        # group → its version for which the server refused our status
         self._refused: dict[str, str] = {}
         self._written: dict[str, int] = {}  # group → the version that our last write gave it
         self._rests: dict[str, float] = {}
 
     def look(self, key: str) -> None:
-        """Something about a group changed."""
+        """Marks a changed group."""
         self._marked[key] = None
 
     def refused(self, key: str, verdict: GangHindrance) -> None:
@@ -226,20 +227,20 @@ class GroupStatuses:
         self.look(key)
 
     def gone(self, key: str) -> None:
-        """There is no such group any more."""
+        """Forgets a deleted group."""
         for known in (self._verdicts, self._marked, self._written, self._rests, self._refused, self._said):
             known.pop(key, None)
         self._held_back.discard(key)
 
     def stir(self) -> None:
-        """Queues may take more groups now."""
+        """Looks again at held-back groups: queues may admit more now."""
         self._marked.update(dict.fromkeys(sorted(self._held_back)))
 
     def next_time(self) -> float | None:
         return min(self._rests.values(), default=None)
 
     def done(self, event: Done) -> bool:
-        """A write took effect; False if it was none of ours."""
+        """Handles a write that took effect. Returns False if the write was none of ours."""
         key = self._writing.pop(event.id, None)
         said = self._opinions.pop(event.id, None)
         if key is not None and key in self._cluster.groups:
@@ -248,8 +249,8 @@ class GroupStatuses:
         return key is not None
 
     def failed(self, event: Failed) -> bool:
-        """A write failed; False if it was none of ours. After a conflict the change that was in the way is still to come, or
-        has marked the group already."""
+        """Handles a failed write. Returns False if the write was none of ours. After a conflict, the change that was in the way
+        will mark the group, or has marked it already."""
         key = self._writing.pop(event.id, None)
         self._opinions.pop(event.id, None)
         group = self._cluster.groups.get(key) if key is not None else None
@@ -261,7 +262,7 @@ class GroupStatuses:
         return key is not None
 
     def update(self) -> None:
-        """Writes what is new about marked groups."""
+        """Writes the statuses of marked groups that differ."""
         now = self._clock.now
         for key in [key for key, due in self._rests.items() if due <= now]:
             del self._rests[key]
@@ -292,7 +293,7 @@ class GroupStatuses:
             status = kubernetes_status(group, gang.minimum, found, verdict, now) if gang is not None else None
         opinion = (found, verdict, group.spec)
         if opinion == self._said.get(key):
-            return  # another scheduler says something else: to repeat ourselves would never end
+            return  # another scheduler says something else; repeating ours would never end
         if status is not None and self._refused.get(key) != group.metadata.resource_version:
             meta, patch = group.metadata, {"status": status}
             write = self._send(
@@ -311,7 +312,7 @@ class GroupStatuses:
 
 
 class _Admission:
-    """Volcano's enqueue, for several groups one after another: each that is let in counts for the next."""
+    """Volcano's enqueue action for several groups in turn: each admitted group counts against the next."""
 
     def __init__(self, cluster: Cluster, queues: TenantQueues) -> None:
         self._cluster = cluster
@@ -319,7 +320,7 @@ class _Admission:
         self._kept: dict[str, Amounts] | None = None
 
     def ask(self, group: VolcanoPodGroup) -> str:
-        """Why a group is not let in; empty if it is, or was before."""
+        """Why a group is not admitted; empty if it is, or was before."""
         if group.status.phase not in (None, "", PENDING):
             return ""
         if not group.spec.min_resources:

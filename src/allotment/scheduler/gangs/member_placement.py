@@ -1,12 +1,12 @@
-"""Which members of a gang go to which node, when taking them one after another does not work out.
+"""Assigns the members of a gang to nodes when placing them one after another fails.
 
-Members that ask for the same are one *class* with a count, so a set of members is a *bundle*: how many of each class. Whether
-a bundle fits on a node is asked of outside (``fits``) and monotone: what fits, fits with less. So a node is described by its
-largest bundles (its *frontier*), and how many members can be placed at most follows by going through the nodes once, remembering
-the best for each rest: the order of members never matters, and neither does that of nodes.
+Members that ask for the same form a *class* with a count. A set of members is then a *bundle*: how many of each class. The
+caller's ``fits`` says whether a bundle fits on a node; a smaller bundle fits wherever a larger one does. So the largest bundles
+of a node (its *frontier*) describe it. One pass over the nodes, with the best result remembered for each remainder, gives the
+largest number of members that can be placed. Neither the order of members nor that of nodes matters.
 
-What one node's bundle does to another node (a shared claim, a pool that both reach, spreading) is not seen here. The caller
-tries an assignment for real and, if it fails, takes the next.
+The search does not see what one node's bundle does to another node (a shared claim, a pool that both reach, spreading). The
+caller tries an assignment for real and, if it fails, takes the next.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ Bundle = tuple[int, ...]
 
 
 class SearchCutOff(Exception):
-    """The budget of steps ran out before it was known whether the gang fits."""
+    """The search used up its steps before it knew whether the gang fits."""
 
 
 def frontier(limit: Bundle, fits: Callable[[Bundle], bool], budget: int = 100_000) -> list[Bundle]:
-    """The largest bundles within ``limit`` that fit on a node: none of them is part of another. Raises GaveUp when there are
-    too many that might."""
+    """The largest bundles within ``limit`` that fit on a node; none is part of another. Raises SearchCutOff if there are too many
+    candidates."""
     most = [_most(limit, place, fits) for place in range(len(limit))]
     if prod(count + 1 for count in most[:-1]) > budget:
         raise SearchCutOff
@@ -36,7 +36,7 @@ def frontier(limit: Bundle, fits: Callable[[Bundle], bool], budget: int = 100_00
             all(h <= o for h, o in zip(head, other, strict=False)) and other[-1] == most[-1]
             for other in found
         ):
-            continue  # a larger head takes as many of the last class as there can be
+            continue  # a larger head fits with as many of the last class as possible
         last = _largest(partial(_with_last, fits, head), most[-1])
         if last >= 0:
             found.append((*head, last))
@@ -48,7 +48,7 @@ def _with_last(fits: Callable[[Bundle], bool], head: Bundle, last: int) -> bool:
 
 
 def _most(limit: Bundle, place: int, fits: Callable[[Bundle], bool]) -> int:
-    """How many of one class alone."""
+    """The largest count of one class alone."""
     alone = [0] * len(limit)
 
     def fits_alone(count: int) -> bool:
@@ -59,7 +59,7 @@ def _most(limit: Bundle, place: int, fits: Callable[[Bundle], bool]) -> int:
 
 
 def _largest(fits: Callable[[int], bool], limit: int) -> int:
-    """The largest count up to ``limit`` that fits, by doubling and halving; -1 if not even none does."""
+    """The largest count up to ``limit`` that fits, found by doubling and halving; -1 if not even 0 fits."""
     if not fits(0):
         return -1
     low, step = 0, 1
@@ -80,9 +80,10 @@ def _within(small: Bundle, large: Bundle) -> bool:
 
 
 class Assignments:
-    """All ways to give each node a bundle so that at least ``need`` members are placed, the largest first choice first.
+    """All ways to give each node a bundle so that at least ``need`` members are placed. Larger bundles for the first node come
+    first.
 
-    Iterating raises GaveUp when ``budget`` steps are used up.
+        Iterating raises SearchCutOff when ``budget`` steps are used up.
     """
 
     def __init__(self, counts: Bundle, frontiers: Sequence[Sequence[Bundle]], need: int, budget: int) -> None:
@@ -93,7 +94,7 @@ class Assignments:
         self._best: dict[tuple[int, Bundle], int] = {}
 
     def most(self) -> int:
-        """How many members can be placed at most, as far as single nodes tell."""
+        """An upper bound of the members that can be placed, judged node by node."""
         return self._reach(0, self._counts)
 
     def __iter__(self) -> Iterator[tuple[Bundle, ...]]:
@@ -121,7 +122,7 @@ class Assignments:
         return sorted(found, key=lambda bundle: (-sum(bundle), tuple(-count for count in bundle)))
 
     def _reach(self, node: int, left: Bundle) -> int:
-        """How many of what is left can be placed on this node and those after it."""
+        """How many of the remaining members can be placed on this node and the following ones."""
         if node == len(self._frontiers) or not any(left):
             return 0
         known = self._best.get((node, left))

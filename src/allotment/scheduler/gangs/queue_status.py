@@ -1,10 +1,11 @@
-"""What the status of a Volcano queue says: its state, how many of its groups are in which phase, and what its pods take.
+"""The status of a Volcano queue: its state, the number of its groups in each phase, and what its pods take.
 
 In Volcano, the queue's controller counts groups and keeps the state, and the scheduler writes what is allocated at the end of
-each of its sessions. Here one write says all of it, at most one in a second for each queue, and only what is new: a queue
-without a state is Open, and one that is Closing is Closed once it has no groups. Any other state is up to who set it.
+each of its sessions. Here one write covers all of it, at most once per second for each queue, and contains only what is new. A
+queue without a state becomes Open, and a Closing queue becomes Closed once it has no groups. Any other state is left to its
+author.
 
-Nothing is said twice: where somebody else says something different of the same facts, theirs stays.
+The scheduler writes nothing twice: if another component writes something different about the same facts, that stays.
 """
 
 from __future__ import annotations
@@ -28,15 +29,15 @@ if TYPE_CHECKING:
 OPEN, CLOSING, CLOSED = "Open", "Closing", "Closed"
 PHASES = ("Pending", "Inqueue", "Running", "Unknown", "Completed")
 ALWAYS = ("cpu", "memory")
-"""What Volcano tells of a queue even if it is nothing."""
+"""The fields that Volcano writes into a queue's status even if they are zero."""
 PERIOD = 1.0
-"""Seconds from one look at all queues to the next."""
+"""Seconds between two checks of all queues."""
 
 Json = dict[str, Any]
 
 
 def queue_status(queue: Queue, phases: Mapping[str, int], groups: int, used: Amounts) -> Json | None:
-    """The part of the status that has to be written, of a queue with so many groups; None if it says all of it already."""
+    """The part of the status to write for a queue with so many groups; None if the status is current."""
     there = queue.status
     state = there.state or OPEN
     wanted: Json = {phase.lower(): phases.get(phase, 0) for phase in PHASES}
@@ -52,8 +53,8 @@ def queue_status(queue: Queue, phases: Mapping[str, int], groups: int, used: Amo
 
 
 class QueueStatuses:
-    """Keeps the statuses of queues true. ``stir`` tells that something about some queue may be different, ``update`` writes.
-    ``on``: whether to; who does not place gangs leaves their queues alone."""
+    """Keeps the statuses of queues current. ``stir`` notes that some queue may have changed; ``update`` writes. Without ``on``,
+    it writes nothing: a scheduler that places no gangs leaves their queues alone."""
 
     def __init__(
         self,
@@ -71,8 +72,8 @@ class QueueStatuses:
         self._on = on
         self._stirred = False
         self._due = 0.0
-        self._writing: dict[int, tuple[str, object]] = {}  # the queue, and what is said of it
-        self._said: dict[str, object] = {}  # queue → our last word that the server took, or will not take
+        self._writing: dict[int, tuple[str, object]] = {}  # the queue, and the status that is being written
+        self._said: dict[str, object] = {}  # queue → our last status that the server accepted or refused
         self._written: dict[str, int] = {}  # queue → the version that our last write gave it
 
     def stir(self) -> None:
@@ -82,7 +83,7 @@ class QueueStatuses:
         return self._due if self._stirred and self._cluster.queues else None
 
     def done(self, event: Done) -> bool:
-        """A write took effect; False if it was none of ours."""
+        """Handles a write that took effect. Returns False if the write was none of ours."""
         name, opinion = self._writing.pop(event.id, ("", None))
         if name:
             self._said[name], self._written[name] = opinion, event.version
@@ -90,7 +91,7 @@ class QueueStatuses:
         return bool(name)
 
     def failed(self, event: Failed) -> bool:
-        """A write failed; False if it was none of ours."""
+        """Handles a failed write. Returns False if the write was none of ours."""
         name, opinion = self._writing.pop(event.id, ("", None))
         if name:
             if event.why not in (WriteFailure.CONFLICT, WriteFailure.UNKNOWN):
@@ -99,7 +100,7 @@ class QueueStatuses:
         return bool(name)
 
     def update(self) -> None:
-        """Writes what is new, if it is time."""
+        """Writes the statuses that differ, if it is time."""
         now, queues = self._clock.now, self._cluster.queues
         if not self._stirred or now < self._due or not queues:
             return
@@ -110,12 +111,12 @@ class QueueStatuses:
         phases = self._phases()
         busy = {name for name, _ in self._writing.values()}
         for name, queue in queues.items():
-            # What is on its way stirs when it comes.
+            # A write in flight stirs again when its change arrives.
             if name not in busy and int(queue.metadata.resource_version or 0) >= self._written.get(name, 0):
                 self._update(name, queue, phases.get(name, {}))
 
     def _phases(self) -> dict[str, dict[str, int]]:
-        """How many groups each queue has in each phase, whatever is in that field."""
+        """How many groups each queue has in each phase; the phase may be any string."""
         found: dict[str, dict[str, int]] = {}
         for group in self._cluster.groups.values():
             if isinstance(group, VolcanoPodGroup):

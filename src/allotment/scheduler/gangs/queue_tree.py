@@ -1,8 +1,8 @@
 """Which queue is part of which, by ``spec.parent``.
 
 A queue without a parent, or whose parent is ``root``, is at the top; where there is a Queue called ``root``, all others are below
-it. Groups name a queue that has no others below it. One whose parents do not exist, or lead in a circle, takes no groups until
-that is put right.
+it. Groups name a queue that has no others below it. A queue whose parents do not exist, or form a cycle, takes no groups until
+that is fixed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ ROOT = "root"
 
 
 class QueueTree:
-    """See the module. Knows also queues that have no object: those are at the top."""
+    """The tree of queues. It also knows queues without an object; those are at the top."""
 
     def __init__(self, queues: Mapping[str, Queue]) -> None:
         self._queues = queues
@@ -33,14 +33,14 @@ class QueueTree:
         return parent
 
     def path(self, name: str) -> list[str]:
-        """The queue and those that it is part of, from the top; as far as they exist and do not lead in a circle."""
+        """The queue and its ancestors, from the top. The path stops at an ancestor that does not exist or closes a cycle."""
         found = [name]
         while (parent := self._parent(found[-1])) and parent in self._queues and parent not in found:
             found.append(parent)
         return found[::-1]
 
     def children(self, name: str) -> list[str]:
-        """The queues right below one; ``""``: those at the top."""
+        """The queues directly below one; for ``""``, the queues at the top."""
         return self._children.get(name, [])
 
     def below(self, name: str) -> list[str]:
@@ -51,7 +51,7 @@ class QueueTree:
         return found
 
     def reached(self, name: str) -> bool:
-        """Whether a queue that has an object is below the top, by parents that all exist."""
+        """Whether all ancestors of a queue with an object exist up to the top."""
         return name in self._queues and not self._parent(self.path(name)[0])
 
     def fault(self, name: str) -> str:

@@ -1,13 +1,13 @@
 """The batch session: a gang is tried whole on the cluster as it is, inside a statement that is committed or discarded.
 
-First the members are taken one after another, each to its best node; that nearly always answers. If fewer than the gang
-needs find a place so, the order or the choice of devices may be to blame, and the search is joint: members that ask for the
-same are one class, what fits together on a node is asked of the allocator for all their claims at once, and ``member_placement``
-puts the nodes together. So whether a gang fits does not depend on the order of its pods.
+First the session places the members one after another, each on its best node. That nearly always settles the matter. If it places
+fewer members than the gang needs, the order or the choice of devices may be to blame, and the search becomes joint. Members that
+ask for the same form one class, the allocator says what fits together on a node for all their claims at once, and
+``member_placement`` combines the nodes. So whether a gang fits does not depend on the order of its pods.
 
-What the joint search cannot see: other devices for the members on one node, where that would leave the right ones of a pool that
-several nodes reach; and members that fit on a node only because of others elsewhere (affinity, spreading). There the best
-assignments are tried for real, and if none works out, the answer is that the search was given up, not that the gang cannot fit.
+The joint search cannot see two things. Other devices for the members on one node might leave the right devices of a pool that
+several nodes reach. And some members fit on a node only because of others elsewhere (affinity, spreading). In these cases the
+session tries the best assignments for real. If none works, it answers that it gave up the search, not that the gang cannot fit.
 """
 
 from __future__ import annotations
@@ -35,16 +35,17 @@ if TYPE_CHECKING:
 JOINT_STEPS = 100_000
 MOST_JOINT_NODES = 256
 MOST_ASSIGNMENTS = 64
-"""Assignments tried for real, where nodes depend on each other."""
+"""How many assignments are tried for real if nodes depend on each other."""
 MOST_PLACED = 20_000
-"""Members placed on trial, all in all: about a second's work. A gang of many kinds of pods could take for ever."""
+"""How many members are placed on trial in all: about a second's work. A gang of many kinds of pods could otherwise take for
+ever."""
 
 Names = frozenset[str] | None
 
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """Nodes among which all members have to be; ``words`` says which."""
+    """The nodes to which all members are confined; ``words`` describes them."""
 
     names: Names
     words: str = ""
@@ -67,8 +68,8 @@ class Session:
         jointly: bool = True,
         veto: Veto | None = None,
     ) -> list[Placement] | NoNode:
-        """Places as many of the pods as is needed, and as many more as fit; or none, and says why. ``jointly``: with the joint
-        search, where one after another does not work. ``veto``: what must not be said against a placement."""
+        """Places as many pods as needed and as many more as fit, or places none and says why. ``jointly`` allows the joint search
+        if placing them one after another fails. ``veto`` may reject a placement."""
         if not need.met_by(pods):
             return NoNode(f"gang {gang.name}: {len(pods)} pods are not enough", frozenset((GANG,)))
         refusals: list[NoNode] = []
@@ -93,7 +94,7 @@ class Session:
         return _together(refusals)
 
     def _domains(self, gang: Gang) -> list[Domain]:
-        """Where all members may be. Those that are placed already decide for the others."""
+        """The domains that may hold all members. Members that are placed already fix the domain."""
         if not gang.topology:
             return [Domain(None)]
         nodes = self._cluster.nodes
@@ -121,7 +122,7 @@ class Session:
 
 
 def _together(refusals: Sequence[NoNode]) -> NoNode:
-    """The first of several refusals, with what could help about any of them."""
+    """The first of several refusals, with the plugins of all of them."""
     return replace(
         refusals[0],
         plugins=frozenset().union(*(each.plugins for each in refusals)),
@@ -152,8 +153,8 @@ class _Trial:
         self._names = names
         self._now = now
         self._known: dict[tuple[str, Bundle], bool] = {}
-        self.budget = budget  # members that may still be placed on trial
-        self.gave_up = False  # that no way was found does not mean that there is none
+        self.budget = budget  # how many members may still be placed on trial
+        self.gave_up = False  # True if the search was incomplete, so the gang might still fit
 
     def begin(self, pod: PodInfo) -> Attempt | NoNode:
         attempt = self._placer.begin(pod, self._now)
@@ -164,9 +165,10 @@ class _Trial:
     # --- one after another ---
 
     def one_by_one(self, pods: Sequence[PodInfo]) -> NoNode | None:
-        """Places every pod that fits where it fits best; returns why the first one did not, and whatever could help any."""
+        """Places every pod that fits on its best node. Returns why the first other pod did not fit, and what could help any of
+        them."""
         refusals: list[NoNode] = []
-        refused: set[Hashable] = set()  # shapes that do not fit any more
+        refused: set[Hashable] = set()  # shapes that no longer fit
         for pod in pods:
             attempt = self.begin(pod)
             if isinstance(attempt, NoNode):
@@ -184,7 +186,7 @@ class _Trial:
     # --- jointly ---
 
     def jointly(self, pods: Sequence[PodInfo], need: GangNeed) -> bool:
-        """Searches for a way to place what is needed of the pods; True if it is in the statement now."""
+        """Searches for a way to place as many pods as needed. Returns True if the statement now holds it."""
         classes = self._classes(pods)
         if not need.met_by(pod for members in classes for pod in members):
             return False
@@ -209,18 +211,18 @@ class _Trial:
                 if self._realise(order, classes, need):
                     return True
                 self._statement.discard()
-                self.gave_up = True  # each node could take its part, but not beside the others
+                self.gave_up = True  # each node could take its bundle alone, but not together with the others
         return False
 
     def _classes(self, pods: Sequence[PodInfo]) -> list[list[PodInfo]]:
-        """The pods that have any chance, those that ask for the same together."""
+        """The pods that may fit at all, grouped by what they ask for."""
         classes: dict[Hashable, list[PodInfo]] = {}
         for pod in pods:
             attempt = self.begin(pod)
             if isinstance(attempt, Attempt):
                 labels = tuple(sorted(pod.pod.metadata.labels.items())) if attempt.filters else ()
                 classes.setdefault((attempt.shape, labels, task_of(pod)), []).append(pod)
-                self.gave_up |= bool(attempt.filters)  # what is elsewhere may help a member here
+                self.gave_up |= bool(attempt.filters)  # pods elsewhere may let a member fit here
         return list(classes.values())
 
     def _candidates(self, classes: Sequence[Sequence[PodInfo]]) -> list[str]:
@@ -240,7 +242,7 @@ class _Trial:
         return [(score, name) for score, name in attempt.index.fitting() if names is None or name in names]
 
     def _fits(self, node: str, classes: Sequence[Sequence[PodInfo]], bundle: Bundle) -> bool:
-        """Whether a bundle fits on a node that has none of the gang yet."""
+        """Whether a bundle fits on a node that holds no members yet."""
         known = self._known.get((node, bundle))
         if known is None:
             known = self._known[node, bundle] = self._place_bundle(node, _members(classes, bundle))
@@ -250,7 +252,7 @@ class _Trial:
     def _realise(
         self, way: Sequence[tuple[str, Bundle]], classes: list[list[PodInfo]], need: GangNeed
     ) -> bool:
-        """Places an assignment for real; whether what is needed got its place."""
+        """Places an assignment for real. Returns whether enough members got a place."""
         used = [0] * len(classes)
         for node, bundle in way:
             members = _members([c[u:] for c, u in zip(classes, used, strict=True)], bundle)
@@ -259,7 +261,7 @@ class _Trial:
         return need.met_by(placed.cycle.pod for placed in self._statement.placements)
 
     def _place_bundle(self, node: str, members: Sequence[PodInfo]) -> bool:
-        """Places members on one node, together if not one after another. Leaves nothing of them behind if it fails."""
+        """Places members on one node, one after another or, if that fails, together. Leaves nothing behind if it fails."""
         self.budget -= 1 + len(members)
         if self.budget < 0:
             raise SearchCutOff
@@ -284,7 +286,7 @@ class _Trial:
         return attempt.cycle.names is None or node in attempt.cycle.names
 
     def _place_together(self, node: str, members: Sequence[PodInfo]) -> bool:
-        """As above, with the devices of all members chosen in one search."""
+        """Like ``_place_bundle``, but chooses the devices of all members in one search."""
         wanted: dict[str, ResourceClaim] = {}
         for pod in members:
             attempt = self.begin(pod)
@@ -313,7 +315,7 @@ class _Trial:
 
 
 def _chosen(classes: Sequence[Sequence[PodInfo]], way: Sequence[Bundle]) -> list[PodInfo]:
-    """The members that have a place in an assignment."""
+    """The members that an assignment places."""
     return _members(classes, tuple(map(sum, zip(*way, strict=True)))) if way else []
 
 

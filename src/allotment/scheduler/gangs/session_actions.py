@@ -1,18 +1,19 @@
-"""What a batch session does about a gang, in Volcano's words: allocate, or preempt or reclaim so that it can be allocated later.
+"""What a batch session does for a gang, in Volcano's terms: allocate it, or preempt or reclaim so that it can be allocated later.
 
-* **allocate** places it, within what its queue may use.
-* **backfill**: members that ask for nothing at all (no amounts, no claims) take nothing of a queue's quota, so they are placed even
-  where the quota holds others of their gang back. They are not exempt from the gang's minimum and do not count for it before
-  they are placed: Volcano counts them as ready at once, and with them pods that have claims but no amounts.
-* **preempt**: pods of lower priority go; of Volcano's gangs, only those of other groups in the same queue.
-* **reclaim**: pods of other queues that use more than their due go, down to their due, for a queue that stays within its own. Only
-  what is contended counts: what does not suffice for all, or what some queue says that it deserves. A queue that says what it
-  deserves is measured by that alone.
+* **allocate** places the gang within what its queue may use.
+* **backfill**: members that ask for nothing at all (no amounts, no claims) take nothing of a queue's quota, so they are placed
+  even where the quota holds others of their gang back. They are not exempt from the gang's minimum and do not count for it before
+  they are placed: Volcano counts them as ready at once, and with them pods that have claims but no amounts. |* **preempt** evicts
+  pods of lower priority; for a Volcano gang, only those of other groups in the same queue.
+* **reclaim** evicts pods of other queues that use more than their due, down to their due, for a queue that stays within its own.
+  Only contended resources count: those that do not suffice for all, or that some queue says it deserves. A queue that states what
+  it deserves is measured by that alone.
 
-Who goes is found in thought: the least important are taken away until the gang fits; everybody comes back for whom there is still
-room beside it; and of the rest, the most important first, everybody without whose going the gang finds another way. So nobody goes
-whose going frees nothing that the gang needs. A gang's members above its minimum go one by one; the others only all together, and
-with them those above, unless the group's ``disruptionMode`` says otherwise.
+The session finds the victims on trial. It removes the least important pods until the gang fits. It then puts back every pod that
+still fits beside the gang. Of the rest, the most important first, it puts back every pod without whose eviction the gang fits in
+another way. So it never evicts a pod whose removal frees nothing that the gang needs. Members of a gang above its minimum are
+evicted one by one. The core members are evicted only all together, along with those above the minimum, unless the group's
+``disruptionMode`` says otherwise.
 """
 
 from __future__ import annotations
@@ -50,17 +51,18 @@ if TYPE_CHECKING:
 
 MOST_VICTIMS = 512
 MOST_PLACED_ANEW = 64
-"""How often the gang is placed anew to see who can come back. Where that is not enough to be sure, nobody goes."""
+"""How often the gang is placed again to see which pods can be put back. If that does not suffice to be sure, no pod is
+evicted."""
 
 MayGo = Callable[["PodInfo"], bool]
 Placed = dict[str, str]
-"""Where each member would be."""
+"""The node that each member would get."""
 
 
 @dataclass(frozen=True, slots=True)
 class Clearing:
-    """There will be room for a gang once ``victims`` are gone, and ``claims`` with them that only they use: ``places`` says
-    where each member would go."""
+    """There will be room for a gang once ``victims`` are gone, together with the ``claims`` that only they use. ``places`` names
+    the node that each member would get."""
 
     victims: tuple[PodInfo, ...]
     claims: tuple[str, ...]
@@ -70,7 +72,7 @@ class Clearing:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """Pods that stay or go together. ``core``: when they go, so does the rest of their group."""
+    """Pods that are evicted or kept together. If a ``core`` unit is evicted, so is the rest of its group."""
 
     pods: tuple[PodInfo, ...]
     group: str = ""
@@ -78,7 +80,7 @@ class Unit:
 
     @property
     def rank(self) -> tuple[int, int, str]:
-        """Sorts the most important first; of equals, the core of a gang before what is above its minimum."""
+        """Sorts the most important first; among equals, the core of a gang before the members above its minimum."""
         return -max(pod.priority for pod in self.pods), not self.core, self.pods[0].key
 
 
@@ -90,12 +92,12 @@ class _Case:
     pods: Sequence[PodInfo]
     need: GangNeed
     now: float
-    jointly: bool = False  # taking members one after another does not place it, even where all are away
+    jointly: bool = False  # placing members one by one fails even with all units removed
     budgeted: bool = True  # disruption budgets are kept
 
 
 class SessionActions:
-    """The actions of a session on one cluster. ``making_room`` names what is done for gangs of Volcano that do not fit."""
+    """The actions of a session on one cluster. ``making_room`` names the actions allowed for Volcano gangs that do not fit."""
 
     def __init__(
         self,
@@ -109,9 +111,9 @@ class SessionActions:
         self._placer = placer
         self._session = session
         self.queues = TenantQueues(cluster)
-        self.moment = 0  # whoever changes anything but on trial changes this
+        self.moment = 0  # every change that is not on trial must change this
         self._asked_at = -1
-        self._asked: dict[Hashable, Placed | None] = {}  # where gangs would be at that moment, by who is away
+        self._asked: dict[Hashable, Placed | None] = {}  # results at that moment, by removed pods
 
     # --- allocate ---
 
@@ -127,12 +129,12 @@ class SessionActions:
             return NoNode(f"gang {gang.name}: {words}", frozenset((QUEUE,)), resolvable=not closed)
         veto = partial(self._exceeds, gang) if any(open_ended(pod, self._cluster) for pod in some) else None
         placed = self._session.place(gang, some, need, now, jointly=jointly, veto=veto)
-        if isinstance(placed, NoNode) and len(some) < len(pods):  # others of its pods might do
+        if isinstance(placed, NoNode) and len(some) < len(pods):  # other pods of the gang might fit
             return replace(placed, plugins=placed.plugins | {QUEUE})
         return placed
 
     def _exceeds(self, gang: Gang, placed: Placement) -> NoNode | None:
-        """Whether a queue has more than it may, now that it is known which devices a pod's claims got."""
+        """Whether a queue exceeds its limits, now that the devices of a pod's claims are known."""
         demand = demand_of([placed.cycle.pod], self._cluster)
         words = self.queues.exceeded(gang.queue, [name for name, amount in demand.items() if amount])
         return NoNode(words, frozenset((QUEUE,))) if words else None
@@ -140,7 +142,7 @@ class SessionActions:
     def _within_quota(
         self, gang: Gang, pods: Sequence[PodInfo], need: GangNeed
     ) -> tuple[Sequence[PodInfo], str]:
-        """The pods that the queue may take, as many as needed at least; or why not."""
+        """The pods that the queue may take, at least as many as needed; otherwise the refusal."""
         queues, cluster = self.queues, self._cluster
         words = queues.closed(gang.queue)
         if words:
@@ -158,7 +160,7 @@ class SessionActions:
         return taken, words
 
     def _lacks(self, gang: Gang, pods: Sequence[PodInfo], need: GangNeed) -> str:
-        """Why a queue cannot give what a gang says its minimum takes, if so; asked before any of it is placed."""
+        """Why a queue cannot give the resources that a gang states for its minimum, if so. Called before any member is placed."""
         if not gang.resources or need.count < gang.minimum:
             return ""
         least = demand_of(pods, self._cluster)
@@ -169,11 +171,11 @@ class SessionActions:
     # --- preempt, reclaim ---
 
     def clear(self, gang: Gang, pods: Sequence[PodInfo], need: GangNeed, now: float) -> Clearing | None:
-        """Preempt, then reclaim: whose going makes room for a gang; None if nobody's does."""
+        """Preempt, then reclaim: the evictions that make room for a gang; None if none do."""
         return self._cleared(_Case(gang, pods, need, now))
 
     def protected(self, gang: Gang, pods: Sequence[PodInfo], need: GangNeed, now: float) -> str:
-        """Whether nothing but disruption budgets keeps room from being made for a gang, as a sentence; empty if not so."""
+        """A sentence if disruption budgets alone prevent evictions for a gang; otherwise empty."""
         if not self._cluster.budgets:
             return ""
         clearing, budgets = (
@@ -190,7 +192,7 @@ class SessionActions:
 
     def _cleared(self, case: _Case) -> Clearing | None:
         volcano, pods, need = case.gang.key.startswith(VOLCANO), case.pods, case.need
-        for some in (_least(pods, need), pods):  # room is made for what is needed, whichever pods that are
+        for some in (_least(pods, need), pods):  # room for any pods that meet the need is enough
             case = replace(case, pods=some)
             preempts = not volcano or "preempt" in self._making_room
             clearing = self._preempt(case, volcano=volcano) if preempts else None
@@ -213,7 +215,7 @@ class SessionActions:
         return self._clear(case, self._units(case, may_go))
 
     def _reclaim(self, case: _Case) -> Clearing | None:
-        """Takes back what other queues use beyond their due, as long as this queue stays within its own."""
+        """Reclaims what other queues use beyond their due, while this queue stays within its own."""
         queues, cluster, mine = self.queues, self._cluster, case.gang.queue
         wanted = demand_of(case.pods[: max(case.need.count, 1)], cluster)
         contended = queues.contended(wanted)
@@ -233,9 +235,9 @@ class SessionActions:
         return self._clear(case, self._within_excess(units, over))
 
     def _within_excess(self, units: list[Unit], over: dict[str, Amounts]) -> list[Unit]:
-        """The units that use something of which their queue has more than its due, and leave it at least that, the least important
-        first. What a queue is not over its due with is no reason to take from it, and none to spare it; only what is guaranteed
-        to it stays with it, whatever that is."""
+        """The units that use a resource of which their queue has more than its due, and whose eviction leaves the queue its due;
+        the least important first. A resource within the queue's due is no reason to evict a unit and none to spare it. Only
+        the queue's guarantee always stays with it."""
         chosen = []
         used = {name: dict(amounts) for name, amounts in self.queues.used.items()}
         for unit in sorted(units, key=lambda unit: unit.rank, reverse=True):
@@ -257,10 +259,10 @@ class SessionActions:
         """What a queue and those below it use."""
         return sum(used.get(each, {}).get(resource, 0) for each in self._cluster.queue_tree.below(name))
 
-    # --- who may go ---
+    # --- which pods may be evicted ---
 
     def _units(self, case: _Case, may_go: MayGo) -> list[Unit]:
-        """All that may go, each with whom it goes together."""
+        """All units that may be evicted."""
         cluster, mine = self._cluster, {pod.key for pod in case.pods}
 
         def may(other: PodInfo) -> bool:
@@ -284,7 +286,7 @@ class SessionActions:
         return self._affordable(units, Budgets(cluster) if case.budgeted else None)
 
     def _units_of(self, key: str, members: list[PodInfo]) -> list[Unit]:
-        """The units of a group of which these members may go."""
+        """The units of a group whose members given here may be evicted."""
         group = self._cluster.groups[key]
         gang = gang_of(key, group)
         placed = [pod for pod in self._cluster.members[key].values() if pod.node]
@@ -298,8 +300,8 @@ class SessionActions:
         return units
 
     def _affordable(self, units: list[Unit], budgets: Budgets | None) -> list[Unit]:
-        """The units, the least important first, that disruption budgets let go, and not too many pods. Where one of a gang must
-        stay, its core stays too."""
+        """The units that disruption budgets allow to be evicted, the least important first, up to a number of pods. If any unit
+        of a gang must stay, so must its core."""
         chosen, kept, count = [], set(), 0
         for unit in units:
             count += len(unit.pods)
@@ -310,7 +312,7 @@ class SessionActions:
                 kept.add(unit.group)
         return [unit for unit in chosen if not unit.core or unit.group not in kept]
 
-    # --- who has to go ---
+    # --- which pods must be evicted ---
 
     def _clear(self, case: _Case, units: list[Unit]) -> Clearing | None:
         if not units:
@@ -332,7 +334,7 @@ class SessionActions:
                 self._placer.unreserve(each.cycle, each.node)
             if len(rest) > MOST_PLACED_ANEW:
                 return None
-            if self._places(case, absence) is None:  # room is not all that matters: ports, neighbours
+            if self._places(case, absence) is None:  # room is not the only obstacle: ports, neighbours
                 self._take(absence, units)
                 rest = units if len(units) <= MOST_PLACED_ANEW else []
             going = self._bring_back(absence, rest, lambda unit: self._places(case, absence) is not None)
@@ -346,8 +348,9 @@ class SessionActions:
         return Clearing(victims, tuple(claims), places, f"{count} to make room for the gang")
 
     def _fewest(self, case: _Case, absence: Absence, units: list[Unit]) -> list[Unit]:
-        """As few of the units as have to be away, of the least important; all are away, and in the end only they are."""
-        first, most = 0, len(units) - 1  # of units[first:] it is known that it is enough
+        """The fewest of the least important units whose removal suffices. All are removed before the call; only these are after
+        it."""
+        first, most = 0, len(units) - 1  # units[first:] are known to be enough
         while first < most and not case.jointly:
             middle = (first + most + 1) // 2
             self._bring(absence, units[first:middle])
@@ -361,7 +364,7 @@ class SessionActions:
     def _bring_back(
         self, absence: Absence, units: Sequence[Unit], can_stay: Callable[[Unit], bool]
     ) -> list[Unit]:
-        """Brings back every unit that can stay; returns those that have to go."""
+        """Puts back every unit that can stay. Returns those that must be evicted."""
         going: list[Unit] = []
         broken: set[str] = set()
         for unit in units:
@@ -397,8 +400,8 @@ class SessionActions:
         return None if isinstance(placed, NoNode) else placed
 
     def _places(self, case: _Case, absence: Absence) -> Placed | None:
-        """Where the members would be now; None if they do not fit. A decision that was paused asks the same again, and need not
-        work it out again as long as nothing else has happened."""
+        """The nodes that the members would get now; None if they do not fit. A paused decision asks the same again, and the
+        answer is remembered while nothing else changes."""
         if self._asked_at != self.moment:
             self._asked_at, self._asked = self.moment, {}
         question = (case.gang.key, tuple([pod.key for pod in case.pods]), case.jointly, absence.keys)
@@ -416,7 +419,7 @@ class SessionActions:
 
 
 def _least(pods: Sequence[PodInfo], need: GangNeed) -> Sequence[PodInfo]:
-    """As few of the pods as are enough, the first ones; all where it is not as simple."""
+    """The shortest run of first pods that is enough; all pods if that is not so simple."""
     for count in range(max(need.count, 1), len(pods)):
         if need.met_by(pods[:count]):
             return pods[:count]

@@ -1,7 +1,7 @@
-"""Placements on trial: all are kept, or all are taken back in reverse order.
+"""Placements on trial: the statement keeps all of them, or takes all back in reverse order.
 
-A ``Placement`` is what Volcano's batch scheduler calls a BindContext: the task, its node, and the steps to do, as data, each of
-which knows how to be undone.
+A ``Placement`` is what Volcano's batch scheduler calls a BindContext: the task, its node, and the steps as data, each of which
+can be undone.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from allotment.scheduler.diagnosis import NoNode
 
 Veto = Callable[[Placement], "NoNode | None"]
-"""What is said against a placement once it is known what the pod got."""
+"""Returns an objection to a placement, once the pod's devices are known."""
 
 
 class Statement:
-    """See the module. What is placed counts for everything that is asked afterwards."""
+    """A list of placements on trial. Each placement counts in every later question to the cluster."""
 
     def __init__(self, placer: Placer, veto: Veto | None = None) -> None:
         self._placer = placer
@@ -30,11 +30,11 @@ class Statement:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Takes back what was not committed, also when a trial is interrupted."""
+        """Takes back what was not committed, even if the trial is interrupted."""
         self.discard()
 
     def place(self, attempt: Attempt, node: str) -> Placement | NoNode:
-        """Reserves what a pod needs on a node, unless something is said against what it got."""
+        """Reserves what a pod needs on a node, unless the veto objects to what it got."""
         placed = self._placer.reserve(attempt, node)
         if isinstance(placed, Placement):
             self.placements.append(placed)

@@ -1,19 +1,22 @@
 """Volcano's queues: how much each tenant uses, may use at most (capability), and deserves when others want it too (weight).
 
-Amounts are those of nodes (cpu, memory, …), ``pods``, and devices of a class as ``deviceclass/<class>``: how many the pods ask for,
-in claims or as extended resources. ``<capacity>.deviceclass/<class>`` is what their claims ask for of a capacity of such devices.
-A claim that several pods share counts once in a queue; one for all devices of a node counts once it is known how many those are.
+Amounts are those of nodes (cpu, memory, …), ``pods``, and devices of a class as ``deviceclass/<class>``: how many the pods ask
+for, in claims or as extended resources. ``<capacity>.deviceclass/<class>`` is what their claims ask for of a capacity of such
+devices. A claim that several pods share counts once in a queue. A claim for all devices of a node counts once their number is
+known.
 
 Three measures, each for its purpose:
 
-* ``beyond``: a hard limit, the ``capability`` of the queue and of those that it is part of; and what is left beside what others
-  have by their ``guarantee``. Nothing is placed above it.
-* ``share``: whose turn it is. What a queue uses of what it may expect, by ``deserved`` or else by weight; the smallest is served first.
-* ``due``: what can be reclaimed for a queue. Explicitly ``deserved``; what is left after that is parted by weight among the others
-  that want it, and what one does not want goes to the rest. A queue that is part of another has its part of what is due to that. It
-  is never less than the ``guarantee``.
+|* ``beyond`` is a hard limit: the ``capability`` of the queue and its ancestors, and what is left beside the ``guarantee`` of
+other queues. Nothing is placed above it.
+* ``share`` decides whose turn it is: the fraction that a queue uses of what it may expect, by ``deserved`` or else by weight. The
+  queue with the smallest share is served first.
+* ``due`` is what can be reclaimed for a queue. It is ``deserved`` if the queue states that. The remainder is divided by weight
+  among the other queues that want it, and what one does not want goes to the rest. A child queue gets its part of its parent's
+  due. The due is never less than the ``guarantee``.
 
-What is used is kept up to date by the cluster's log of changed nodes, so a question costs what changed since the last one.
+The cluster's log of changed nodes keeps the used amounts up to date, so the cost of a question depends on what changed since the
+last.
 """
 
 from __future__ import annotations
@@ -40,10 +43,10 @@ if TYPE_CHECKING:
     from allotment.scheduler.pod import PodInfo
 
 QUEUE = "Queue"
-"""Stands for a plugin where a queue turns a gang away."""
+"""The plugin name for gangs that their queue rejects."""
 DEVICE_CLASS = "deviceclass/"
 OF_CLASS = ".deviceclass/"
-"""Between the name of a capacity and that of a class."""
+"""Separates the name of a capacity from that of a class."""
 INQUEUE = "Inqueue"
 _ONE = 10**9
 _MOST_OF_ONE_REQUEST = 32
@@ -64,7 +67,7 @@ def queue_name(group: VolcanoPodGroup) -> str:
 
 
 def demand_of(pods: Iterable[PodInfo], cluster: Cluster) -> Amounts:
-    """What pods take, or would take, of a queue together."""
+    """What these pods together take, or would take, of a queue."""
     total: Amounts = {}
     counted: set[str] = set()
     for pod in pods:
@@ -75,7 +78,7 @@ def demand_of(pods: Iterable[PodInfo], cluster: Cluster) -> Amounts:
 
 
 def further_demand(pod: PodInfo, counted: Set[str], cluster: Cluster) -> tuple[Amounts, set[str]]:
-    """What a pod takes of a queue beside others whose claims are ``counted``, and those of its claims that are not."""
+    """What a pod takes of a queue in addition to others whose claims are ``counted``, and its claims that are not counted yet."""
     more, claims = own_demand(pod, cluster), set(_claims(pod, cluster)) - counted
     for key in claims:
         add(more, claimed(key, cluster))
@@ -83,20 +86,20 @@ def further_demand(pod: PodInfo, counted: Set[str], cluster: Cluster) -> tuple[A
 
 
 def own_demand(pod: PodInfo, cluster: Cluster) -> Amounts:
-    """What a pod takes of a queue, its claims aside."""
+    """What a pod takes of a queue, without its claims."""
     total = dict(pod.requests)
     total[PODS] = total.get(PODS, 0) + _ONE
     if cluster.extended:
         node = cluster.nodes.get(pod.node)
         for resource, name in served(pod, cluster.extended).items():
-            if node is None or not node.offered.get(resource):  # else a device plugin of the node serves it
+            if node is None or not node.offered.get(resource):  # else the node's device plugin serves it
                 key = DEVICE_CLASS + name
                 total[key] = total.get(key, 0) + pod.requests.get(resource, 0)
     return total
 
 
 def _claims(pod: PodInfo, cluster: Cluster) -> list[str]:
-    """The claims that count beside ``own_demand``, which has those for extended resources."""
+    """The claims that count in addition to ``own_demand``, which covers claims for extended resources."""
     if not pod.pod.spec.resource_claims:
         return []
     claims = cluster.claims.objects
@@ -108,7 +111,8 @@ def _claims(pod: PodInfo, cluster: Cluster) -> list[str]:
 
 
 def claimed(key: str, cluster: Cluster) -> Amounts:
-    """How many devices of each class a claim asks for; of alternatives, the one it got, or else the first."""
+    """How many devices of each class a claim requests. Of several alternatives, it counts the one allocated, or else the
+    first."""
     asked: Amounts = {}
     allocation = cluster.claims.allocation(key)
     given = [result.request for result in allocation.devices.results] if allocation is not None else []
@@ -120,7 +124,7 @@ def claimed(key: str, cluster: Cluster) -> Amounts:
             if f"{request.name}/{other.name}" in given:
                 wish = other
         got = sum(each.partition("/")[0] == request.name for each in given)
-        # a claim of v1alpha2 asks for one, and gets as many instances as its parameters say
+        # a v1alpha2 claim requests one, and gets as many instances as its parameters say
         count = got if wish.allocation_mode == "All" else max(wish.count or 1, got)
         count = min(count, _MOST_OF_ONE_REQUEST)
         add(asked, {DEVICE_CLASS + wish.device_class_name: count * _ONE})
@@ -133,8 +137,8 @@ def claimed(key: str, cluster: Cluster) -> Amounts:
 
 
 def open_ended(pod: PodInfo, cluster: Cluster) -> bool:
-    """Whether a pod may take more of a queue than its claims tell before they are allocated: all devices of a node, an alternative
-    that is not the first, instances of v1alpha2."""
+    """Whether a pod may take more of a queue than its claims show before allocation: all devices of a node, an alternative other
+    than the first, or instances of v1alpha2."""
     claims = cluster.claims.objects
     return any(
         is_carrier(claims[key])
@@ -147,7 +151,7 @@ def open_ended(pod: PodInfo, cluster: Cluster) -> bool:
 
 
 def limits(queue: Queue | None) -> Amounts:
-    """The most that a queue may use, of what it says anything about."""
+    """The most that a queue may use of each resource that it limits."""
     if queue is None:
         return {}
     quotas = queue.spec.dra.capability if queue.spec.dra is not None else {}
@@ -155,7 +159,7 @@ def limits(queue: Queue | None) -> Amounts:
 
 
 def deserved(queue: Queue | None) -> Amounts:
-    """What a queue deserves, where it says so itself."""
+    """What a queue itself says that it deserves."""
     if queue is None:
         return {}
     quotas = queue.spec.dra.deserved if queue.spec.dra is not None else {}
@@ -163,7 +167,7 @@ def deserved(queue: Queue | None) -> Amounts:
 
 
 def guaranteed(queue: Queue | None) -> Amounts:
-    """What is kept for a queue."""
+    """What is guaranteed to a queue."""
     if queue is None:
         return {}
     quotas = queue.spec.dra.guarantee if queue.spec.dra is not None else {}
@@ -171,7 +175,7 @@ def guaranteed(queue: Queue | None) -> Amounts:
 
 
 def unread(queue: Queue) -> str:
-    """What a queue asks for and does not get here, as a sentence; empty if nothing."""
+    """A sentence on what a queue asks for and this scheduler ignores; empty if nothing."""
     names = sorted(name for name in guaranteed(queue) if OF_CLASS in name)
     if not names:
         return ""
@@ -189,7 +193,7 @@ def _devices(quotas: Mapping[str, DeviceQuota]) -> Amounts:
 
 
 class TenantQueues:
-    """All queues as they stand now, pods that are only assumed to be placed included."""
+    """All queues as they stand now, including pods that are only assumed on a node."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -200,15 +204,15 @@ class TenantQueues:
         self._on: dict[str, list[tuple[str, Amounts, list[str]]]] = {}
         self._shared: dict[tuple[str, str], tuple[int, Amounts]] = {}  # (queue, claim) → by how many pods
         self._where: dict[str, dict[str, None]] = {}  # claim → nodes on which it was counted
-        self._supply: tuple[int, Amounts] = (-1, {})  # what there is of each resource, and as of when
+        self._supply: tuple[int, Amounts] = (-1, {})  # version, and total of each resource
 
     def reset(self) -> None:
-        """Pods may belong to other queues now."""
+        """Counts everything again, because pods may belong to other queues now."""
         self._read = -1
 
     @property
     def used(self) -> dict[str, Amounts]:
-        """What the placed pods of each queue take. Not to be changed."""
+        """What the placed pods of each queue take. The caller must not change it."""
         log, claims = self._cluster.log, self._cluster.claims.log
         changed: Iterable[str] | None = log.since(self._read) if self._read >= 0 else None
         other: Iterable[str] | None = claims.since(self._claims_read)
@@ -219,16 +223,14 @@ class TenantQueues:
         names = dict.fromkeys(changed)
         for claim in dict.fromkeys(other):
             names.update(dict.fromkeys(self._nodes_of(claim)))
-        for name in (
-            names
-        ):  # all first, since a claim that pods on several nodes share is looked at anew once nobody has it
+        for name in names:  # all first: a shared claim is counted again once no pod holds it
             self._uncount(name)
         for name in names:
             self._count(name)
         return self._used
 
     def _nodes_of(self, claim: str) -> Iterator[str]:
-        """The nodes whose pods use a claim, as it was and as it is now."""
+        """The nodes whose pods use a claim, before and after the change."""
         yield from self._where.get(claim, ())
         cluster, shown = self._cluster, self._cluster.claims.objects.get(claim)
         owners = shown.metadata.owner_references if shown is not None else ()
@@ -278,7 +280,7 @@ class TenantQueues:
     # --- questions ---
 
     def closed(self, name: str) -> str:
-        """Why a queue takes no gangs, if so."""
+        """Why a queue takes no gangs; empty if it does."""
         queue = self._cluster.queues.get(name)
         if queue is None:
             return "" if name == DEFAULT_QUEUE else f"there is no queue {name}"
@@ -290,14 +292,14 @@ class TenantQueues:
     def beyond(
         self, name: str, more: Mapping[str, int], kept: Mapping[str, Mapping[str, int]] | None = None
     ) -> str:
-        """Which limit of a queue, or of one that it is part of, would be exceeded, or whether it would take what is kept for others,
-        in words; empty if neither. ``kept`` is what others wait to use, by queue."""
+        """Says which limit of a queue or its ancestors would be exceeded, or that it would take what is guaranteed to others.
+        Empty if neither. ``kept`` is what others wait to use, by queue."""
         return self.above_limits(name, more, kept) or self._beside_guarantees(name, more)
 
     def above_limits(
         self, name: str, more: Mapping[str, int], kept: Mapping[str, Mapping[str, int]] | None = None
     ) -> str:
-        """As ``beyond``, without what is kept for others: that depends on how much there is, and these limits do not."""
+        """Like ``beyond``, without the guarantees of others: those depend on the total supply, and these limits do not."""
         tree = self._cluster.queue_tree
         for each in reversed(tree.path(name)):
             used, waiting = self._under(each, self.used), self._under(each, kept or {})
@@ -312,8 +314,8 @@ class TenantQueues:
         return ""
 
     def exceeded(self, name: str, resources: Collection[str]) -> str:
-        """What ``beyond`` says of pods that are placed already, and so are used: which limit is exceeded of these resources, or whether
-        the queue has what is kept for others, in words."""
+        """Like ``beyond``, for pods that are placed and counted already: which limit of these resources is exceeded, or that the
+        queue has what is guaranteed to others."""
         for each in reversed(self._cluster.queue_tree.path(name)):
             used = self._under(each, self.used)
             for resource, limit in limits(self._cluster.queues.get(each)).items():
@@ -333,12 +335,12 @@ class TenantQueues:
         return ""
 
     def _guaranteed(self) -> set[str]:
-        """What is kept for some queue."""
+        """The resources that are guaranteed to any queue."""
         queues = self._cluster.queues.values()
         return {each for queue in queues for each in guaranteed(queue) if OF_CLASS not in each}
 
     def _beside_guarantees(self, name: str, more: Mapping[str, int]) -> str:
-        """Whether a queue would take what is kept for others, in words."""
+        """Says that a queue would take what is guaranteed to others; empty if not."""
         mine, own = guaranteed(self._cluster.queues.get(name)), self.used.get(name, {})
         for resource, total in self._totals(sorted(self._guaranteed() & more.keys())).items():
             used, wanted = own.get(resource, 0), more[resource]
@@ -353,7 +355,7 @@ class TenantQueues:
         return ""
 
     def _of_others(self, name: str, resource: str) -> int:
-        """What other queues use of a resource, or have guaranteed and do not use."""
+        """What other queues use of a resource, plus their unused guarantees."""
         tree, found, parent = self._cluster.queue_tree, 0, ""
         alone = [each for each in self.used if not tree.reached(each) and each != name]
         for each in tree.path(name):
@@ -367,7 +369,7 @@ class TenantQueues:
         return max(guaranteed(self._cluster.queues.get(name)).get(resource, 0), below + used)
 
     def _under(self, name: str, given: Mapping[str, Mapping[str, int]]) -> Mapping[str, int]:
-        """What a queue and those below it have together."""
+        """What a queue and all below it have together."""
         names = self._cluster.queue_tree.below(name)
         if len(names) == 1:
             return given.get(name, {})
@@ -377,7 +379,7 @@ class TenantQueues:
         return total
 
     def full(self, name: str) -> bool:
-        """Whether a queue, or one that it is part of, uses more than it may."""
+        """Whether a queue or one of its ancestors uses more than it may."""
         for each in self._cluster.queue_tree.path(name):
             most = limits(self._cluster.queues.get(each))
             used = self._under(each, self.used) if most else {}
@@ -386,7 +388,7 @@ class TenantQueues:
         return False
 
     def kept(self) -> dict[str, Amounts]:
-        """What the groups that each queue let in still wait to use, by their ``minResources``."""
+        """What the groups that each queue admitted still wait to use, by their ``minResources``."""
         found: dict[str, Amounts] = {}
         for key, group in self._cluster.groups.items():
             if isinstance(group, VolcanoPodGroup) and group.status.phase == INQUEUE:
@@ -398,8 +400,8 @@ class TenantQueues:
         return found
 
     def admit(self, group: VolcanoPodGroup, kept: dict[str, Amounts]) -> str:
-        """Volcano's enqueue: why a queue cannot take the least that a group needs beside what is ``kept`` for others, if so.
-        If it can, that is kept too."""
+        """Volcano's enqueue: why a queue cannot take the minimum of a group beside what is ``kept`` for others. If it can,
+        returns an empty string and adds the minimum to ``kept``."""
         name, least = queue_name(group), amounts(group.spec.min_resources)
         words = self.closed(name) or self.beyond(name, least, kept)
         if not words:
@@ -407,7 +409,8 @@ class TenantQueues:
         return words
 
     def share(self, name: str) -> float:
-        """The largest part that a queue uses of what it may expect. Of two queues, the one with less is to be served first."""
+        """The largest fraction that a queue uses of what it may expect. Of two queues, the one with the smaller share is served
+        first."""
         used = self._under(name, self.used)
         explicit = self.stated(name)
         totals = self._totals(
@@ -418,15 +421,15 @@ class TenantQueues:
         return max(parts, default=0.0)
 
     def stated(self, name: str) -> Amounts:
-        """What a queue itself says that it deserves; never less than is kept for it. That something is kept says nothing of what it
-        deserves beside that."""
+        """What a queue itself says that it deserves, and at least its guarantee. A guarantee alone says nothing about what the
+        queue deserves of other resources."""
         queue = self._cluster.queues.get(name)
         kept = guaranteed(queue)
         return {each: max(amount, kept.get(each, 0)) for each, amount in deserved(queue).items()}
 
     def turn(self, name: str) -> tuple[float, ...]:
-        """Of two queues, the one with the lower is served first: by the priority, then by the share; of queues that are part of
-        others, by those of the others first."""
+        """The queue with the lower turn is served first: by priority, then by share. Child queues compare their ancestors' turns
+        first."""
         queues, found = self._cluster.queues, list[float]()
         for each in self._cluster.queue_tree.path(name):
             queue = queues.get(each)
@@ -434,8 +437,8 @@ class TenantQueues:
         return tuple(found)
 
     def contended(self, wanted: Mapping[str, int]) -> set[str]:
-        """Of what is wanted, that which does not suffice for all who want it, or which some queue says that it deserves, or is kept
-        for one."""
+        """The wanted resources that do not suffice for all queues that want them, that some queue says it deserves, or that are
+        guaranteed to one."""
         queues = self._cluster.queues
         stated = {resource for name in queues for resource in self.stated(name)} | self._guaranteed()
         demand = self._demand()
@@ -447,8 +450,8 @@ class TenantQueues:
         return found
 
     def due(self, wanted: Collection[str]) -> dict[str, Amounts]:
-        """What each queue may have of some resources while all want something. One whose place among the others is not known, since its
-        parents are gone or lead in a circle, keeps what it uses."""
+        """What each queue may have of some resources while all want something. A queue outside the tree, because its parents are
+        gone or form a cycle, keeps what it uses."""
         demand = self._demand()
         found: dict[str, Amounts] = {name: {} for name in demand}
         tops = [name for name in demand if name not in self._cluster.queues]
@@ -471,7 +474,7 @@ class TenantQueues:
         demand: Mapping[str, Amounts],
         found: dict[str, Amounts],
     ) -> None:
-        """Parts a total among queues, and what each gets among those below it."""
+        """Divides a total among queues, and each part among the queues below."""
         most = {
             name: self._most(name, resource, self._under(name, demand).get(resource, 0)) for name in names
         }
@@ -488,7 +491,7 @@ class TenantQueues:
                 self._part(resource, amount, children, demand, found)
 
     def _kept(self, name: str, resource: str) -> int:
-        """What is kept of a resource for a queue and those below it."""
+        """What is guaranteed of a resource to a queue and those below it."""
         below = sum(self._kept(child, resource) for child in self._cluster.queue_tree.children(name))
         return max(guaranteed(self._cluster.queues.get(name)).get(resource, 0), below)
 
@@ -515,7 +518,7 @@ class TenantQueues:
         return max(1, queue.spec.weight or 1) if queue is not None else 1
 
     def _totals(self, resources: Collection[str]) -> Amounts:
-        """What there is of each in the cluster."""
+        """The total of each resource in the cluster."""
         if self._supply[0] != self._cluster.supply:
             self._supply = (self._cluster.supply, {})
         known = self._supply[1]
@@ -530,14 +533,14 @@ class TenantQueues:
         return sum(node.offered.get(resource, 0) for node in self._cluster.nodes.values())
 
     def validate(self) -> None:
-        """Raises AssertionError where what is kept is not what the placed pods take."""
+        """Raises AssertionError where the kept amounts differ from what the placed pods take."""
         fresh = TenantQueues(self._cluster).used
         for name in {*fresh, *self.used}:
             assert _nonzero(fresh.get(name, {})) == _nonzero(self.used.get(name, {})), f"queue {name}"
 
 
 class Quota:
-    """What may help a gang that its queue turned away: the queue changed, or somebody leaves it."""
+    """What may help a gang that its queue rejected: a change of the queue, or a pod that leaves it."""
 
     name = QUEUE
     wakes: Sequence[Wake] = (
@@ -546,7 +549,7 @@ class Quota:
     )
 
     def helps_anyone(self, old: ApiStruct | None, new: ApiStruct | None) -> bool:
-        """What is counted in a queue's status helps nobody."""
+        """A change of the counts in a queue's status helps no pod."""
         if isinstance(old, Queue) and isinstance(new, Queue):
             return old.spec != new.spec or old.status.state != new.status.state
         return True
@@ -562,8 +565,8 @@ class Quota:
 def parted(
     total: int, wanted: Mapping[str, int], weights: Mapping[str, int], least: Mapping[str, int] | None = None
 ) -> Amounts:
-    """A total parted by weight; nobody gets more than wanted, and what one does not want goes to the others. Who has a ``least`` gets no
-    less than that, wanted or not."""
+    """Divides a total by weight. No queue gets more than it wants, and the rest goes to the others. A queue with a ``least`` gets
+    at least that, wanted or not."""
     fixed: Amounts = {}
     while True:
         open_ = {name: amount for name, amount in wanted.items() if name not in fixed}
@@ -572,7 +575,7 @@ def parted(
         short = {name: amount for name, amount in short.items() if parts.get(name, 0) < amount}
         if not short:
             return parts | fixed
-        fixed |= short  # the less is left for the others, the shorter they come: none of these would get more
+        fixed |= short  # these fall short, and would get no more once less is left for the others
 
 
 def _by_weight(total: int, wanted: Mapping[str, int], weights: Mapping[str, int]) -> Amounts:
@@ -591,7 +594,7 @@ def _by_weight(total: int, wanted: Mapping[str, int], weights: Mapping[str, int]
 
 
 def told(amount: int, resource: str) -> str:
-    """An amount as people write it."""
+    """An amount in the form that people write."""
     whole = amount % _ONE == 0
     if whole and resource.partition(OF_CLASS)[0] in ("memory", "ephemeral-storage"):
         return str(Quantity.of(amount // _ONE, Format.BINARY_SI))

@@ -19,7 +19,7 @@ from allotment.apiserver.registry.catalogue import found_in
 from allotment.apiserver.registry.strategy import Operation, Write
 from allotment.apiserver.store.record import Key, Obj
 from allotment.apiserver.store.store import Store
-from tests.apiserver.registry.kinds.pods import NOW, pod
+from tests.apiserver.registry.kinds.pods import NOW, running_pod
 
 RESOURCES = {resource.id: resource for resource in found_in(kinds)}
 CREATE = Write(Operation.CREATE, ADMINISTRATOR, NOW)
@@ -49,17 +49,17 @@ def test_a_pod_gets_the_priority_of_its_class(tmp_path: Path) -> None:
     def check(store: Store) -> None:
         store.put(*priority_class("high", 1000, preemptionPolicy="Never"))
         priorities = Priorities(store)
-        urgent = pod(priorityClassName="high")
+        urgent = running_pod(priorityClassName="high")
         priorities.mutate(RESOURCES["pods"], urgent, None, CREATE)
         assert (urgent["spec"]["priority"], urgent["spec"]["preemptionPolicy"]) == (1000, "Never")
-        plain = pod()
+        plain = running_pod()
         priorities.mutate(RESOURCES["pods"], plain, None, CREATE)
         assert (plain["spec"]["priority"], plain["spec"].get("priorityClassName")) == (0, None)
         store.put(*priority_class("usual", 7, globalDefault=True))
-        usual = pod()
+        usual = running_pod()
         priorities.mutate(RESOURCES["pods"], usual, None, CREATE)
         assert (usual["spec"]["priority"], usual["spec"]["priorityClassName"]) == (7, "usual")
-        later = pod()
+        later = running_pod()
         priorities.mutate(RESOURCES["pods"], later, usual, UPDATE)
         assert later["spec"]["priority"] == 7
 
@@ -85,7 +85,7 @@ def test_a_pod_gets_the_priority_of_its_class(tmp_path: Path) -> None:
 def test_a_pod_cannot_choose_its_number(tmp_path: Path, spec: Obj, why: str) -> None:
     def check(store: Store) -> None:
         with pytest.raises(Forbidden) as refusal:
-            Priorities(store).mutate(RESOURCES["pods"], pod(**spec), None, CREATE)
+            Priorities(store).mutate(RESOURCES["pods"], running_pod(**spec), None, CREATE)
         assert refusal.value.message == f'pods "p" is forbidden: {why}'
 
     with_store(tmp_path, check)
@@ -109,17 +109,17 @@ def test_one_class_is_the_default(tmp_path: Path) -> None:
 def test_a_pod_runs_as_an_account_that_is_there(tmp_path: Path) -> None:
     def check(store: Store) -> None:
         accounts = ServiceAccounts(store)
-        plain = pod()
+        plain = running_pod()
         accounts.mutate(RESOURCES["pods"], plain, None, CREATE)
         assert plain["spec"]["serviceAccountName"] == plain["spec"]["serviceAccount"] == "default"
         with pytest.raises(Forbidden) as refusal:
-            accounts.mutate(RESOURCES["pods"], pod(serviceAccountName="robot"), None, CREATE)
+            accounts.mutate(RESOURCES["pods"], running_pod(serviceAccountName="robot"), None, CREATE)
         assert refusal.value.message == (
             'pods "p" is forbidden: error looking up service account n/robot: serviceaccount "robot" not found'
         )
         store.put(Key("serviceaccounts", "n", "robot"), {"metadata": {"name": "robot", "namespace": "n"}})
-        accounts.mutate(RESOURCES["pods"], pod(serviceAccountName="robot"), None, CREATE)
-        mirror = pod(serviceAccountName="robot")
+        accounts.mutate(RESOURCES["pods"], running_pod(serviceAccountName="robot"), None, CREATE)
+        mirror = running_pod(serviceAccountName="robot")
         mirror["metadata"]["annotations"] = {"kubernetes.io/config.mirror": "x"}
         with pytest.raises(Forbidden, match="a mirror pod may not reference service accounts"):
             accounts.admit(RESOURCES["pods"], mirror, None, CREATE)
@@ -128,8 +128,8 @@ def test_a_pod_runs_as_an_account_that_is_there(tmp_path: Path) -> None:
 
 
 def test_pods_tolerate_lost_nodes_for_a_while_unless_they_say_otherwise() -> None:
-    plain, stubborn = pod(), pod(tolerations=[{"operator": "Exists"}])
-    partly = pod(tolerations=[{"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"}])
+    plain, stubborn = running_pod(), running_pod(tolerations=[{"operator": "Exists"}])
+    partly = running_pod(tolerations=[{"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"}])
     for each in (plain, stubborn, partly):
         PodTolerations().mutate(RESOURCES["pods"], each, None, CREATE)
     assert [each["tolerationSeconds"] for each in plain["spec"]["tolerations"]] == [300, 300]

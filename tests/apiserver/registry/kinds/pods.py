@@ -10,25 +10,15 @@ import msgspec
 from allotment.apiserver.auth.identity import ADMINISTRATOR
 from allotment.apiserver.registry.resource import ActionCall
 from allotment.apiserver.store.record import Key, Obj, Record
+from tests.builders.plain import pod
 
 NOW = "2026-11-16T05:00:00Z"
 
 
-def pod(*, phase: str = "Running", ready: bool = True, **spec: Any) -> Obj:
-    conditions = [{"type": "Ready", "status": "True"}] if ready else []
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": "p",
-            "namespace": "n",
-            "uid": "u",
-            "resourceVersion": "7",
-            "labels": {"app": "x"},
-        },
-        "spec": {"containers": [{"name": "c", "image": "i"}], **spec},
-        "status": {"phase": phase, "conditions": conditions},
-    }
+def running_pod(*, phase: str = "Running", ready: bool = True, **spec: Any) -> Obj:
+    meta = {"uid": "u", "resourceVersion": "7"}
+    status = {"phase": phase, "conditions": [{"type": "Ready", "status": "True"}] if ready else []}
+    return pod("p", {"app": "x"}, namespace="n", image="i", meta=meta, status=status, **spec)
 
 
 def budget(name: str = "b", *, generation: int = 1, app: str = "x", **status: Any) -> Obj:

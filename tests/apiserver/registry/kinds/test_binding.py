@@ -9,7 +9,7 @@ import pytest
 from allotment.api.status import BadRequest, Conflict, Invalid, StatusError
 from allotment.apiserver.registry.kinds.pod import RESOURCES
 from allotment.apiserver.store.record import Obj
-from tests.apiserver.registry.kinds.pods import NOW, call, pod
+from tests.apiserver.registry.kinds.pods import NOW, call, running_pod
 
 BIND = RESOURCES[0].actions["binding"].run
 
@@ -19,7 +19,7 @@ def binding(node: str = "node-1", **metadata: Any) -> Obj:
 
 
 def test_a_bound_pod_has_its_node_and_says_that_it_is_scheduled() -> None:
-    unbound = pod(phase="Pending", ready=False)
+    unbound = running_pod(phase="Pending", ready=False)
     unbound["status"]["nominatedNodeName"] = "node-0"
     result = BIND(unbound, binding(annotations={"a": "b"}, labels={"zone": "z"}), call())
     assert result.changed is not None
@@ -36,23 +36,23 @@ def test_a_bound_pod_has_its_node_and_says_that_it_is_scheduled() -> None:
     ("target", "body", "message"),
     [
         (
-            pod(nodeName="node-2"),
+            running_pod(nodeName="node-2"),
             binding(),
             'Operation cannot be fulfilled on pods/binding "p": pod p is already assigned to node "node-2"',
         ),
         (
-            pod(schedulingGates=[{"name": "g"}]),
+            running_pod(schedulingGates=[{"name": "g"}]),
             binding(),
             'Operation cannot be fulfilled on pods/binding "p": pod p has non-empty .spec.schedulingGates',
         ),
         (
-            pod(),
+            running_pod(),
             binding(uid="other"),
             'Operation cannot be fulfilled on pods "p": Precondition failed: UID in precondition: other, '
             "UID in object meta: u",
         ),
         (
-            pod(),
+            running_pod(),
             binding(resourceVersion="6"),
             'Operation cannot be fulfilled on pods "p": Precondition failed: ResourceVersion in precondition: 6, '
             "ResourceVersion in object meta: 7",
@@ -66,7 +66,7 @@ def test_a_binding_that_comes_too_late_conflicts(target: Obj, body: Obj, message
 
 
 def test_a_pod_that_is_going_away_is_not_bound() -> None:
-    going = pod()
+    going = running_pod()
     going["metadata"]["deletionTimestamp"] = NOW
     with pytest.raises(Conflict, match="pod p is being deleted, cannot be assigned to a host"):
         BIND(going, binding(), call())
@@ -74,11 +74,11 @@ def test_a_pod_that_is_going_away_is_not_bound() -> None:
 
 def test_a_binding_must_be_of_the_pod_and_to_a_node() -> None:
     with pytest.raises(BadRequest, match="name in URL does not match name in Binding object"):
-        BIND(pod(), {"metadata": {"name": "q"}, "target": {"name": "n"}}, call())
+        BIND(running_pod(), {"metadata": {"name": "q"}, "target": {"name": "n"}}, call())
     with pytest.raises(StatusError, match=r"target\.name: Required value"):
-        BIND(pod(), {"metadata": {"name": "p"}}, call())
+        BIND(running_pod(), {"metadata": {"name": "p"}}, call())
     with pytest.raises(StatusError, match=r'target\.kind: Unsupported value: "Shelf"'):
-        BIND(pod(), {"metadata": {"name": "p"}, "target": {"kind": "Shelf", "name": "s"}}, call())
+        BIND(running_pod(), {"metadata": {"name": "p"}, "target": {"kind": "Shelf", "name": "s"}}, call())
 
 
 @pytest.mark.parametrize(
@@ -92,5 +92,5 @@ def test_a_binding_must_be_of_the_pod_and_to_a_node() -> None:
 def test_what_a_binding_adds_to_a_pod_must_be_sound(metadata: Obj, field: str) -> None:
     """Later updates look only at metadata that they change, so nothing else must get in."""
     with pytest.raises(Invalid) as refusal:
-        BIND(pod(), binding(**metadata), call())
+        BIND(running_pod(), binding(**metadata), call())
     assert {cause["field"] for cause in refusal.value.details["causes"]} == {field}

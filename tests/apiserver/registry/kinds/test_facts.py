@@ -10,7 +10,7 @@ from allotment.apiserver.registry.catalogue import found_in
 from allotment.apiserver.registry.kinds.namespace import RESOURCES as NAMESPACES
 from allotment.apiserver.registry.kinds.serviceaccount import RESOURCES as ACCOUNTS
 from allotment.apiserver.registry.resource import Resource
-from tests.apiserver.registry.kinds.pods import pod
+from tests.apiserver.registry.kinds.pods import running_pod
 
 ALL = list(found_in(kinds))
 WATCHED_BY_KUBE_SCHEDULER = {
@@ -68,13 +68,13 @@ def test_a_namespace_is_held_until_its_finalizers_are_gone() -> None:
 @pytest.mark.parametrize(
     ("target", "asked", "expected"),
     [
-        (pod(), None, None),  # on no node: goes at once
-        (pod(nodeName="n", terminationGracePeriodSeconds=30), None, 30),
-        (pod(nodeName="n", terminationGracePeriodSeconds=30), 5, 5),
-        (pod(nodeName="n", terminationGracePeriodSeconds=30), 0, None),
-        (pod(nodeName="n", terminationGracePeriodSeconds=30), -3, 1),
-        (pod(nodeName="n", terminationGracePeriodSeconds=0), None, None),
-        (pod(nodeName="n", terminationGracePeriodSeconds=30, phase="Failed"), None, None),
+        (running_pod(), None, None),  # on no node: goes at once
+        (running_pod(nodeName="n", terminationGracePeriodSeconds=30), None, 30),
+        (running_pod(nodeName="n", terminationGracePeriodSeconds=30), 5, 5),
+        (running_pod(nodeName="n", terminationGracePeriodSeconds=30), 0, None),
+        (running_pod(nodeName="n", terminationGracePeriodSeconds=30), -3, 1),
+        (running_pod(nodeName="n", terminationGracePeriodSeconds=0), None, None),
+        (running_pod(nodeName="n", terminationGracePeriodSeconds=30, phase="Failed"), None, None),
     ],
 )
 def test_pods_on_nodes_get_time_to_end(

@@ -1,1 +1,1 @@
-"""Checks of a write that need more than the object itself, one file a concern."""
+"""Checks of a write that need more than the object itself, one file for each concern."""

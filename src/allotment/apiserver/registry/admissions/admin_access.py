@@ -1,6 +1,6 @@
-"""adminAccess gives devices that others use, so only namespaces that an administrator labelled for it may ask.
+"""adminAccess gives access to devices in use by others, so only namespaces that an administrator labelled may request it.
 
-Asked of new claims and templates, and of an allocation that grants it for the first time.
+Checked for new claims and templates, and for an allocation that grants it for the first time.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class AdminAccess:
 
 
 def _asked(resource: Resource, obj: Obj, old: Obj | None, write: Write) -> Iterator[FieldPath]:
-    """Where admin access is asked for that was not there before."""
+    """The paths at which admin access is newly requested."""
     if write.subresource == "status":
         results = ("status", "allocation", "devices", "results")
         granted = [index for index, each in enumerate(_entries(obj, *results)) if each.get("adminAccess")]
@@ -53,7 +53,7 @@ def _asked(resource: Resource, obj: Obj, old: Obj | None, write: Write) -> Itera
         inner = ("spec", "spec") if resource.id == TEMPLATES else ("spec",)
         for index, request in enumerate(_entries(obj, *inner, "devices", "requests")):
             if at(request, "exactly", "adminAccess"):
-                # without "exactly", and without the template's inner spec: as upstream has it
+                # like upstream, without "exactly" and without the template's inner spec
                 yield FieldPath("spec", "devices", "requests").index(index).child("adminAccess")
 
 

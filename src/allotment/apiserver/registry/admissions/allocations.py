@@ -1,24 +1,24 @@
-"""No device is promised twice: the allocations of all claims, and a 409 for a status write that would break the books.
+"""Keeps devices from being promised twice: tracks all allocations, and refuses a conflicting status write with 409.
 
-The books follow the head of the store, so they include writes on their way, and what was checked is still true when the
-write takes its revision. Two schedulers are safe beside each other: the second one gets the conflict.
+The books follow the head of the store, so they include writes on their way to disk, and a check is still true when the
+write takes its revision. Two schedulers can safely run side by side: the second one gets the conflict.
 
-A write is checked by trying it: the claim's new holdings are entered in the ledger, the counters follow, and all of it
-is undone, whatever came out. The store tells the books again if the write goes through. What is asked:
+A write is checked by trying it: the claim's new holdings enter the ledger, the counters follow, and all of it is undone,
+whatever the result. If the write succeeds, the store reports it to the books. The checks are:
 
-* *devices*: the ledger's rule. Nobody else has the device whole; nobody takes it whole while shares of it are held. Where
-  the device is published and may not be shared, nobody has a share of it.
+* *devices*: the ledger's rule. No other claim holds the device whole, and none takes it whole while shares of it are
+held. If the device is published and may not be shared, no claim holds a share of it.
 * *capacity*: the shares of a published device stay within what it has.
-* *counters*: what a published device draws is there. A pool that is overdrawn, because its driver shrank it, gives out
-  nothing that consumes counters until enough is given back.
-* *partitions*: semantic instances lock the other ways to split what they are part of.
+* *counters*: the counters have what a published device draws. A pool that is overdrawn, because its driver shrank it,
+allows no further allocation that consumes counters until enough is given back.
+* *partitions*: semantic instances lock the other ways to split the devices that they are part of.
 
-Only new promises are asked about. Writing a status again that promises nothing new is always possible, also from a pool
-that is overdrawn by now. adminAccess takes nothing. A device that nobody publishes has no capacity or counters to
-look at, but is still promised only once.
+Only new promises are checked. A status that promises nothing new can always be written again, even for a pool that is
+overdrawn by now. adminAccess takes nothing. An unpublished device has no capacity or counters to check, but can still be
+promised only once.
 
-Cost: in proportion to the devices of the claim. Slices are read again when one of their pool changes; a pool whose devices
-have compatibility groups is counted anew after something was given back, because what groups have in common cannot be undone.
+Cost: in proportion to the devices of the claim. When a slice of a pool changes, all its slices are read again. A pool with
+compatibility groups is recounted after something was given back, because intersections of groups cannot be undone.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ SLICES = "resourceslices.resource.k8s.io"
 
 
 class AllocationConflict(Exception):
-    """Why an allocation cannot stand. Names no claim of a namespace other than that of the claim in question."""
+    """Why an allocation is refused. The message names no claims of other namespaces."""
 
 
 class Promise(NamedTuple):
-    """What the status of a claim holds: devices, and places in trees of partitions that it locks."""
+    """What the status of a claim holds: devices, and locks in trees of partitions."""
 
     holdings: tuple[Holding, ...] = ()
     locks: tuple[tuple[DeviceID, str], ...] = ()  # (the instance that is split, the group in use)
@@ -62,14 +62,14 @@ NOTHING = Promise()
 
 
 class Allocations:
-    """The admission check, and the index it needs."""
+    """The admission check, and the index that it needs."""
 
     judged = frozenset({CLAIMS})
 
     def __init__(self, store: Store) -> None:
         self.books = Books()
         self._store = store
-        self._checked: tuple[Obj | None, Promise] = None, NOTHING  # the claim that was admitted last
+        self._checked: tuple[Obj | None, Promise] = None, NOTHING  # the last admitted claim
         store.follow(SLICES, self._follow_slice)
         store.follow(CLAIMS, self._follow_claim)
 
@@ -85,7 +85,7 @@ class Allocations:
             raise _refused(name, exc) from exc
 
     def validate(self) -> None:
-        """Re-derives the books from the store. Raises AssertionError where they do not agree."""
+        """Rebuilds the books from the store. Raises AssertionError if they differ."""
         fresh = Books()
         for record in self._store.heads(SLICES):
             fresh.publish(record.key.name, _slice(record))
@@ -105,7 +105,7 @@ class Allocations:
             self.books.settle(_claim(record), promise)
 
     def _promise_of(self, record: Record) -> Promise:
-        """That of a write which has just been admitted is known already."""
+        """The promise of a claim, which is already known for a write that has just been admitted."""
         (claim, promise), stored = self._checked, record.at_hand
         self._checked = None, NOTHING
         if claim is None or stored is None:
@@ -116,7 +116,7 @@ class Allocations:
 
 
 class Books:
-    """Who holds what, what is published, and what is left of the counters. Knows no store.
+    """The books: who holds what, what is published, and what is left of the counters. They know no store.
 
     Invariant: the ledger holds the promises of all claims, except those in ``_disputed``, which contradict others. None do
     as long as every promise passed ``check`` before it was settled; a store filled in another way must not crash a follower.
@@ -129,13 +129,14 @@ class Books:
         self._disputed: dict[str, tuple[Holding, ...]] = {}
         self._slices: dict[str, ResourceSlice] = {}
         self._of_pool: dict[PoolID, dict[str, ResourceSlice]] = {}
-        self._pools: dict[PoolID, _PoolBooks] = {}  # counted so far
-        self._refused: dict[DeviceID, str] | None = None  # by counters, while a promise is tried
+        self._pools: dict[PoolID, _PoolBooks] = {}  # pools counted so far
+        # problems found by counters while a promise is tried
+        self._refused: dict[DeviceID, str] | None = None
 
     # --- changes, as they were stored ---
 
     def publish(self, name: str, slice: ResourceSlice | None) -> None:
-        """A slice as it is now; None if it is gone or nobody can read it."""
+        """Records the present state of a slice; None if it is gone or unreadable."""
         before = self._slices.pop(name, None)
         if before is not None:
             pool = _pool_id(before)
@@ -149,7 +150,7 @@ class Books:
             self._pools.pop(_pool_id(slice), None)
 
     def settle(self, claim: str, promise: Promise) -> None:
-        """What a claim holds from now on."""
+        """Records what a claim holds from now on."""
         if promise.holdings == self._ledger.holdings(claim) and promise.locks == self._locked.get(claim, ()):
             return
         self._release(claim)
@@ -166,7 +167,7 @@ class Books:
     # --- the question ---
 
     def check(self, claim: str, promise: Promise) -> None:
-        """Raises Refusal if the promise cannot stand beside the others. Changes nothing."""
+        """Raises AllocationConflict if the promise conflicts with others. Changes nothing."""
         held = self._ledger.holdings(claim)
         if promise.holdings == held and not promise.locks:
             return
@@ -191,7 +192,7 @@ class Books:
             self._refused = None
 
     def _are_simple(self, holdings: tuple[Holding, ...]) -> bool:
-        """Whether these are whole devices, each once, that draw on no counters: trying them would show nothing more."""
+        """Whether these are whole devices, each once, without counters, so that trying them would show nothing more."""
         return len({each.device for each in holdings}) == len(holdings) and all(
             each.share is None
             and not each.consumed
@@ -206,9 +207,9 @@ class Books:
         fresh: Iterable[Holding],
         refused: dict[DeviceID, str],
     ) -> None:
-        """Enters the holdings in the ledger, which tells the counters, and looks at what became of it.
+        """Enters the holdings in the ledger, which informs the counters, and checks the result.
 
-        New ones come last, so that what does not go with what the claim has already is noticed at them.
+        New holdings come last, so that a conflict with the claim's existing ones shows at the new ones.
         """
         new = Counter(fresh)
         kept = (Counter(holdings) - new).elements()
@@ -264,7 +265,7 @@ class Books:
                     )
 
     def _others(self, claim: str, holders: Iterable[str]) -> str:
-        """Other claims, by name where the asking one's namespace has them: nobody learns of names elsewhere."""
+        """Other claims, named only if they are in the same namespace, so that names elsewhere stay hidden."""
         namespace = claim.partition("/")[0]
         near = sorted(
             name for place, _, name in (each.partition("/") for each in holders) if place == namespace
@@ -312,7 +313,7 @@ class Books:
             users[claim] = users.get(claim, 0) + 1
 
     def validate(self, fresh: Books) -> None:
-        """That these books agree with fresh ones, and that no decision overdrew anything. Raises AssertionError."""
+        """Checks that these books agree with fresh ones, and that no decision overdrew anything. Raises AssertionError."""
         self._ledger.validate()
         assert not self._disputed, f"promised twice: {sorted(self._disputed)}"
         assert self._slices == fresh._slices
@@ -327,10 +328,10 @@ class Books:
 
 
 class _PoolBooks:
-    """One pool: the newest word on each of its devices, and what is left of its counters.
+    """One pool: the newest description of each of its devices, and what is left of its counters.
 
-    The newest word: of several slices with a device or counter set of one name, that of the highest generation. ``stale`` once
-    something was given back that cannot be subtracted, as groups cannot.
+    If several slices have a device or counter set of one name, the highest generation counts. ``stale`` is set once
+    something was given back that cannot be subtracted, such as groups.
     """
 
     def __init__(self, pool: PoolID, slices: Iterable[ResourceSlice], ledger: Ledger) -> None:
@@ -358,12 +359,14 @@ class _PoolBooks:
         return self._counters.left
 
     def counts(self, device: DeviceID) -> bool:
-        """Whether a device draws on counters, be they there or not."""
+        """Whether a device draws on counters, whether or not they exist."""
         return device.device in self._positions or device.device in self._broken
 
     def problem(self, device: DeviceID) -> str | None:
-        """Why nothing of a device should be given out now, though it may be in use already: one more share draws nothing
-        from the counters, and still is a new promise."""
+        """Why no further part of a device should be allocated, even if the device is already in use.
+
+        One more share draws nothing from the counters, but it is still a new promise.
+        """
         if device.device in self._broken:
             return f"device {_named(device)} consumes counters that its pool does not have"
         if device.device in self._positions and self._counters.overdrawn:
@@ -371,7 +374,7 @@ class _PoolBooks:
         return None
 
     def use(self, device: DeviceID, in_use: bool) -> str | None:
-        """Counts a device as in use, or no more; the reason why it should not have been put to use, if there is one."""
+        """Marks a device as in use or free; returns the reason why it should not have been used, if there is one."""
         position = self._positions.get(device.device)
         if position is None or bool(self._charged >> position & 1) == in_use:
             return None
@@ -422,7 +425,7 @@ def promise_of_record(record: Record) -> Promise:
 
 
 def _locks(claim: Obj) -> Iterator[tuple[DeviceID, str]]:
-    """The trees of partitions that a semantic claim has a part of: each instance on the way, and by which group."""
+    """The locks of a semantic claim in trees of partitions: each instance on the path, with the group in use."""
     carried = v1alpha2.as_carried(claim)
     if carried is None:
         return
@@ -464,7 +467,7 @@ def _told(holdings: Iterable[Holding]) -> str:
 
 
 def _refused(name: str, refusal: AllocationConflict) -> StatusError:
-    """A conflict that a scheduler can tell from one of versions: reading the claim again would not help."""
+    """A conflict that a scheduler can distinguish from a version conflict: reading the claim again would not help."""
     error = conflict("resourceclaims", name, "resource.k8s.io", str(refusal))
     cause = {"reason": "DeviceTaken", "field": "status.allocation", "message": str(refusal)}
     return Refused(error.message, {**error.details, "causes": [cause]})

@@ -1,10 +1,10 @@
 """Who may write which part of a claim's status, beyond the right to write ``resourceclaims/status`` at all.
 
 * *allocation and reservedFor*, the scheduler's part, need the request's verb on ``resourceclaims/binding``, in the whole
-  cluster: whoever may hand out devices in one namespace takes them from all.
+cluster: a user who may allocate devices in one namespace takes them from all.
 * *devices*, the drivers' part, needs for each driver whose entries changed the verb ``arbitrary-node:VERB`` on
   ``resourceclaims/driver`` with the driver's name; a service account whose token is bound to the node of the allocation
-  may have ``associated-node:VERB`` in its place. Not asked when the claim is given back, as that drops the entries.
+  may have ``associated-node:VERB`` instead. There is no check when the claim is deallocated, as that drops the entries.
 
 Both are subresources that exist for authorization only. Messages are upstream's.
 """
@@ -43,7 +43,7 @@ class ClaimBinding:
         status, stored = obj.get("status") or {}, old.get("status") or {}
         refused = self._refused(_attributes(write.identity, write.verb, "binding"))
         if refused is None and status.get("devices") == stored.get("devices"):
-            return  # as in every write of a scheduler: what a typed look at both could find is allowed
+            return  # as in every write of a scheduler: it may write everything that the checks below compare
         new, before = view(ResourceClaimStatus, status), view(ResourceClaimStatus, stored)
         errors = self._binding_errors(new, before, write, refused)
         if new.allocation is not None:
@@ -81,7 +81,7 @@ class ClaimBinding:
     def _first_refusal(
         self, identity: Identity, verbs: Sequence[str], namespace: str, driver: str
     ) -> str | None:
-        """One of the verbs is enough; the refusal of the first is what is told."""
+        """The refusal of the first verb, or None if any of the verbs is allowed."""
         refusals = [
             self._refused(_attributes(identity, verb, "driver", namespace=namespace, name=driver))
             for verb in verbs
@@ -100,7 +100,7 @@ def _attributes(
 
 
 def _changed_drivers(new: ResourceClaimStatus, old: ResourceClaimStatus) -> list[str]:
-    """Those with an entry that came, went or changed."""
+    """The drivers with an entry that was added, removed or changed."""
     if new.devices == old.devices:
         return []
     before = {(each.driver, each.pool, each.device, each.share_id or ""): each for each in old.devices}
@@ -109,7 +109,7 @@ def _changed_drivers(new: ResourceClaimStatus, old: ResourceClaimStatus) -> list
 
 
 def _node_of(allocation: AllocationResult | None) -> str:
-    """The one node on which an allocation can be used, if its node selector says just that."""
+    """The only node on which an allocation can be used, if its node selector names just one."""
     selector = allocation.node_selector if allocation is not None else None
     if selector is None or len(selector.node_selector_terms) != 1:
         return ""

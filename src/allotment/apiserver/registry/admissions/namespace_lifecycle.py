@@ -1,4 +1,4 @@
-"""Some namespaces are needed always and cannot be deleted. That new objects need one is the pipeline's to check."""
+"""Keeps indispensable namespaces from being deleted. The pipeline checks that new objects have a namespace."""
 
 from __future__ import annotations
 

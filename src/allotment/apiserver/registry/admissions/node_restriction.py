@@ -1,10 +1,10 @@
-"""A node writes only what is its own: what the node authorizer cannot see, because it is in the object.
+"""Limits a node's writes to its own objects, where the node authorizer cannot decide without the object's content.
 
 Its Node and that Node's status, without taints, owners or labels that would draw workloads to it; mirror pods bound to
 it and owned by its Node, that need nothing else of the API; the status of pods bound to it; their deletion; its Lease; its
 slices; tokens for the service accounts of its pods, bound to those pods. The words are those of upstream's NodeRestriction.
 
-Everybody who is not a node passes unseen.
+Users that are not nodes are not checked.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _OWN_LABELS = frozenset(
 )
 _OWN_LABEL_DOMAINS = ("kubelet.kubernetes.io", "node.kubernetes.io")
 _CLAIM_STATUSES = {
-    "resourceClaimStatuses": "resource claim statues",  # the typing error is upstream's
+    "resourceClaimStatuses": "resource claim statues",  # the misspelling is upstream's
     "extendedResourceClaimStatus": "extended resource claim status",
     "nodeAllocatableResourceClaimStatuses": "node allocatable resource claim statuses",
 }
@@ -59,7 +59,7 @@ Refusal = str | None
 
 
 class NodeRestriction:
-    """The admission check. ``store`` is asked for the Node of a mirror pod."""
+    """The admission check. It reads the Node of a mirror pod from ``store``."""
 
     judged = None
 
@@ -174,7 +174,7 @@ _CHECKS: Mapping[str, Callable[[NodeRestriction, str, Obj, Obj | None, Write], R
 
 
 def admit_token(store: Heads, identity: Identity, account: Obj, request: Obj) -> None:
-    """A node gets tokens only for pods bound to it: refuses a TokenRequest of a node that is for anything else."""
+    """Refuses a node's TokenRequest for anything but pods bound to it."""
     node = node_name(identity)
     if node is None:
         return
@@ -217,7 +217,7 @@ def _pod_status(node: str, pod: Obj, old: Obj) -> Refusal:
 
 
 def _needed(pod: Obj) -> str:
-    """What a pod needs of the API, in words; empty if nothing."""
+    """The API objects that a pod needs, in words; empty if none."""
     spec = pod.get("spec") or {}
     for resource, _ in references(pod):
         return resource.partition(".")[0]

@@ -1,7 +1,7 @@
-"""NodeResourceSlices belong to their Node: each names it as its owner, so it goes when the node goes.
+"""NodeResourceSlices belong to their Node: each names it as its owner, so it goes away with the node.
 
-A slice that does not say so is given the reference; one that refers to another node, or to a node that is not there
-(any more), is refused. A slice of a node that comes back under the same name has to be written anew.
+A slice without the reference gets it. A slice that refers to another node, or to a node that does not exist (any more),
+is refused. After a node returns under the same name, its slices must be created again.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ class NodeSlices:
     def mutate(self, resource: Resource, obj: Obj, old: Obj | None, write: Write) -> None:
         name = at(obj, "spec", "nodeName")
         if not isinstance(name, str) or not name:
-            return  # an absent name is for validation to report
+            return  # validation reports an absent name
         node = self._store.head(Key("nodes", "", name))
         if node is None:
             if old is None:
                 path = FieldPath("spec", "nodeName")
                 raise _refused(obj, path.not_found("must be a node of the cluster", name))
-            return  # the garbage collector is about to come; let others finish their writes
+            return  # the garbage collector will come soon; others may finish their writes
         reference = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": node.load()["metadata"]["uid"]}
         owners = obj["metadata"].get("ownerReferences") or []
         if not any(_means(owner, reference) for owner in owners):

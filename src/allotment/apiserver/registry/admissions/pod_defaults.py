@@ -1,4 +1,4 @@
-"""Pods tolerate for five minutes that their node is not ready or cannot be reached, unless they say otherwise."""
+"""By default, pods tolerate for five minutes that their node is not ready or unreachable."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Counts of pools are worth reading because nobody can forge them: only the controller that counts writes them.
+"""Protects the counts of pools from forgery: only the counting controller writes them.
 
-It alone makes ResourcePools and writes their status, and the answers to ResourcePoolStatusRequests; whatever rights others
-have, administrators too. Labels and annotations, and deletion, are a matter of rights alone: what is deleted comes back.
-Kubernetes' own controller may answer requests as well, for those who run kube-controller-manager on this server.
+It alone creates ResourcePools and writes their status, and the answers to ResourcePoolStatusRequests, whatever rights
+other users have, including administrators. Rights alone govern labels, annotations and deletion, since a deleted pool
+returns. Kubernetes' own controller may answer requests too, for users who run kube-controller-manager on this server.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Pods and pod groups get the priority of their class: users name a class, schedulers read a number.
 
-The classes follow the store, so a class counts from the moment it is written. At most one class is the default for
-those that name none; should there be two all the same, the lower one counts.
+The check follows the store, so a class counts from the moment it is written. At most one class is the default for pods
+that name none; if there are two nevertheless, the lower one counts.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
-"""ResourceQuota: what a namespace may have at most, enforced when objects are created.
+"""ResourceQuota: limits on what a namespace may use, enforced when objects are created.
 
-Usage is counted on the head of the store: a quota that is new or changed counts its namespace once, when it is first
-needed, and from then on each write adds the difference it makes. So a decision sees every write before it, acknowledged
-or not.
+Usage is counted on the head of the store. A new or changed quota counts its namespace once, on first use; from then on
+each write adds its difference. So a decision takes every earlier write into account, acknowledged or not.
 
-``status.used`` is written for people and clients; no decision reads it. It is written just before the object whose
-creation changes it, so whoever was told that an object exists finds it counted. Everything else (deletions, pods that end, a
-create that came to nothing) is settled right after, when the event loop turns: many changes, one write.
+``status.used`` is for people and clients; no decision reads it. It is written just before the object whose creation
+changes it, so a client that knows of an object finds it counted. Other changes (deletions, pods that end, a failed create)
+are written right afterwards, in the next turn of the event loop: many changes in one write.
 
 Scopes apply to pods; a quota with scopes counts nothing else. Must be the last check, as it writes.
 """
@@ -42,14 +41,14 @@ _NOTHING = Quantity.of(0)
 
 @dataclass
 class _Quota:
-    """A quota and what is used of it."""
+    """A quota and how much of it is used."""
 
     key: Key
     hard: Mapping[str, Quantity]
     scopes: tuple[tuple[str, str, tuple[str, ...]], ...] = ()  # name, operator, values
     used: dict[str, Quantity] = field(default_factory=dict)
-    counted: bool = False  # else ``used`` says nothing yet
-    _covered: dict[str, bool] = field(default_factory=dict)  # resources that were asked about
+    counted: bool = False  # if not, ``used`` is not valid yet
+    _covered: dict[str, bool] = field(default_factory=dict)  # resources with known answers
 
     def covers(self, resource: str) -> bool:
         if self.scopes and resource != PODS:
@@ -62,7 +61,7 @@ class _Quota:
         return covered
 
     def usage(self, resource: str, obj: Obj) -> Usage:
-        """What an object uses of this quota; nothing if it is not in scope."""
+        """How much of this quota an object uses; nothing if it is not in scope."""
         if not self.covers(resource) or not all(in_scope(obj, *scope) for scope in self.scopes):
             return {}
         return {name: amount for name, amount in usage_of(resource, obj).items() if name in self.hard}
@@ -73,7 +72,7 @@ class _Quota:
             self.used[name] = used + amount if sign > 0 else used - amount
 
     def status(self, more: Usage | None = None) -> Obj:
-        """What its status should say, once ``more`` is used."""
+        """The status that the quota should have once ``more`` is used."""
         used = {name: self.used.get(name, _NOTHING) + (more or {}).get(name, _NOTHING) for name in self.hard}
         return {
             "hard": {name: str(amount) for name, amount in self.hard.items()},
@@ -82,7 +81,7 @@ class _Quota:
 
 
 class Quotas:
-    """The admission check and the books it keeps."""
+    """The admission check, with the usage of every quota."""
 
     judged = None
 
@@ -110,11 +109,11 @@ class Quotas:
         for quota, usage in wanted:
             if usage:
                 self._write_status(quota, usage)
-                self._unsettled.add(quota.key)  # the write may still come to nothing
+                self._unsettled.add(quota.key)  # the write may still fail
         self._schedule()
 
     def _wanted(self, resource: Resource, quota: _Quota, obj: Obj, old: Obj | None) -> Usage:
-        """What the write adds to what is used; never less than nothing."""
+        """How much the write adds to the usage; never negative."""
         before = quota.usage(resource.id, old) if old is not None else {}
         usage = {
             name: amount - before.get(name, _NOTHING)
@@ -140,7 +139,7 @@ class Quotas:
             del self._quotas[record.key.namespace]
 
     def _count(self, quota: _Quota) -> None:
-        """Counts the namespace, unless that was done. Not while following: the head may be ahead of what was told."""
+        """Counts the namespace, unless that was done. Never called by a follower, which may lag behind the head."""
         if quota.counted:
             return
         quota.counted = True
@@ -168,7 +167,7 @@ class Quotas:
     # --- status ---
 
     def settle(self) -> None:
-        """Writes the status of every quota whose status says something else than the books."""
+        """Writes the status of every quota whose status differs from the counted usage."""
         self._scheduled = False
         unsettled, self._unsettled = self._unsettled, set()
         try:
@@ -179,7 +178,7 @@ class Quotas:
                     self._write_status(quota)
                 unsettled.discard(key)
         finally:
-            self._unsettled |= unsettled  # what the store could not take
+            self._unsettled |= unsettled  # writes that the store could not take
 
     def _write_status(self, quota: _Quota, more: Usage | None = None) -> None:
         record = self._store.head(quota.key)
@@ -195,18 +194,18 @@ class Quotas:
             return
         try:
             asyncio.get_running_loop().call_soon(self._settle_quietly)
-        except RuntimeError:  # nobody runs yet: the next write settles it
+        except RuntimeError:  # no event loop runs yet: the next write settles it
             return
         self._scheduled = True
 
     def _settle_quietly(self) -> None:
         try:
             self.settle()
-        except StoreError:  # the store is full or closed; whoever writes next gets to hear of it, and settles
+        except StoreError:  # the store is full or closed; the next write gets the error, and settles
             return
 
     def validate(self) -> None:
-        """Counts everything anew. Raises AssertionError where the books do not agree."""
+        """Recounts everything. Raises AssertionError if the usage differs."""
         for quotas in self._quotas.values():
             for quota in filter(lambda each: each.counted, quotas.values()):
                 fresh = _Quota(quota.key, quota.hard, quota.scopes)

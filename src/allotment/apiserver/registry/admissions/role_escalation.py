@@ -1,8 +1,8 @@
-"""Nobody grants what they do not have.
+"""Keeps users from granting rights that they do not have.
 
-Whoever writes a role must hold all its rules, or the verb ``escalate`` on it; whoever writes a binding must hold all
-rules of its role, or the verb ``bind`` on the role. An aggregation rule can gather anything, so it takes everything.
-``system:masters`` may do as they please, and an update that only touches owners and finalizers is always fine.
+To write a role, a user needs all rights in its rules, or the verb ``escalate`` on it. To write a binding, a user needs all
+rights in the rules of its role, or the verb ``bind`` on the role. An aggregation rule can collect anything, so it needs
+all rights. ``system:masters`` are exempt, and so is an update that only changes owners and finalizers.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class RoleEscalation:
             "*",
             resource.plural,
             namespace=namespace,
-            name=name if old is not None else "",  # of a create, authorization does not know the name
+            name=name if old is not None else "",  # for a create, authorization does not know the name
         )
         if self._authorization.decide(escalate).allowed:
             return
@@ -96,6 +96,6 @@ def _aggregates(role: Obj) -> bool:
 
 
 def _without_collected(obj: Obj) -> Obj:
-    """The object without what garbage collection writes."""
+    """The object without the fields that garbage collection writes."""
     metadata = {key: value for key, value in obj["metadata"].items() if key not in _COLLECTED}
     return {**obj, "metadata": metadata}

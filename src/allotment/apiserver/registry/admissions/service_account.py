@@ -1,4 +1,4 @@
-"""Every pod runs as a service account: ``default``, unless it names another, which must be there.
+"""Every pod runs as a service account: ``default``, unless it names another one, which must exist.
 
 No token is mounted: nodes of the embedded control plane run no programs that would read it. For the same reason the
 account ``default`` need not exist.

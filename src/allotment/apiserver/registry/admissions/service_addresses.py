@@ -1,11 +1,11 @@
-"""Services get addresses and ports of nodes: what they ask for if it is free, else any that is.
+"""Gives services addresses and node ports: the requested ones if they are free, else any free ones.
 
-What is given out is what the services there are have: the books follow the store's head. So nothing is given out twice, a
-restart forgets nothing, and what a deleted service had is free again. As on a cluster, the lower end of each range is
-left to those that ask for a certain address, as long as there is room above it.
+The existing services define what is taken: the books follow the store's head. So nothing is assigned twice, a restart
+forgets nothing, and a deleted service frees what it had. As on a cluster, the lower end of each range is left for services
+that request a certain address, as long as there is room above it.
 
-There is one range, of IPv4. A service that insists on IPv6 is refused; one without selector and address (headless) may
-name both families, since nothing is given out for it.
+There is one range, of IPv4. A service that insists on IPv6 is refused. One without selector and address (headless) may
+name both families, since it gets no addresses.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class ServiceAddresses:
             raise invalid(resource.kind, owner.name, errors, resource.group)
 
     def _address_errors(self, spec: Obj, before: Obj, owner: Key) -> Iterator[FieldError]:
-        """Gives a service its addresses, or says why it cannot have the one that it wants."""
+        """Gives a service its addresses, or reports why it cannot have the requested one."""
         if is_headless(spec):
             return
         addresses = list(spec.get("clusterIPs") or ())
@@ -81,7 +81,7 @@ class ServiceAddresses:
             if not wanted:
                 addresses[index:] = [str(ip_address(_one_of(self._addresses.free(), "a serviceIP")))]
             elif index < len(before.get("clusterIPs") or ()):
-                continue  # it keeps what it has; the rules say so
+                continue  # it keeps its address, as the rules require
             elif problem := self._address_problem(wanted, owner):
                 told = f"failed to allocate IP {wanted}: {problem}"
                 yield SPEC.child("clusterIPs").invalid(told, addresses)
@@ -94,9 +94,9 @@ class ServiceAddresses:
         return "provided IP is already allocated" if self._addresses.is_taken(number, owner) else None
 
     def _port_errors(self, spec: Obj, before: Obj, owner: Key, *, new: bool) -> Iterator[FieldError]:
-        """Gives a service ports of nodes where it needs them, or says which it cannot have.
+        """Gives a service the node ports that it needs, or reports which it cannot have.
 
-        Of a new one, two protocols on one port get one port of nodes."""
+        In a new service, two protocols on one port share one node port."""
         kept, unused = _ports_of(before), self._ports.free()
         claimed: dict[int, int] = {}  # by the port of the service
         if has_node_ports(spec):
@@ -143,7 +143,7 @@ class ServiceAddresses:
 
 
 class _Book:
-    """Who has which of a range of numbers. ``lower`` of them are given out unasked only when there is nothing else."""
+    """The owners of numbers in a range. The ``lower`` first ones are assigned without a request only as a last resort."""
 
     def __init__(self, numbers: range, lower: int) -> None:
         self._numbers, self._lower = numbers, lower
@@ -164,14 +164,14 @@ class _Book:
         return any(owner != besides for owner in self._owners.get(number, ()))
 
     def free(self) -> Iterator[int]:
-        """Those that nobody has, from a place chosen at random on."""
+        """The free numbers, starting at a random place."""
         for part in (self._numbers[self._lower :], self._numbers[: self._lower]):
             start = random.randrange(len(part)) if part else 0
             yield from (number for number in chain(part[start:], part[:start]) if number not in self._owners)
 
 
 def _lower_end(size: int, step: int, most: int) -> int:
-    """How many numbers of a range are left to those that ask for them; none of a small one."""
+    """How many numbers of a range are reserved for requests; none of a small range."""
     return 0 if size < 16 else max(16, min(size // step, most))
 
 
@@ -183,7 +183,7 @@ def _one_of(numbers: Iterator[int], what: str) -> int:
 
 
 def _number_of(address: str) -> int | None:
-    """An address of our range's family as a number; a store from before there were addresses may hold any text."""
+    """An address of our range's family as a number; an old store may contain any text here."""
     try:
         parsed = ip_address(address)
     except ValueError:
@@ -192,7 +192,7 @@ def _number_of(address: str) -> int | None:
 
 
 def _ports_of(spec: Obj) -> set[int]:
-    """All ports of nodes that a service has, that of its health checks included."""
+    """All node ports of a service, including that of its health checks."""
     numbers = {port.get("nodePort") or 0 for port in spec.get("ports") or ()}
     return (numbers | {spec.get("healthCheckNodePort") or 0}) - {0}
 
@@ -224,7 +224,7 @@ def _keep_what_was_given(spec: Obj, before: Obj) -> None:
 
 
 def _link_addresses(spec: Obj, before: Obj, *, new: bool) -> None:
-    """Old clients write ``clusterIP`` alone; ``clusterIPs`` follows it where only one of them was changed."""
+    """Old clients write only ``clusterIP``; ``clusterIPs`` follows it if only one of them changed."""
     first, addresses = spec.get("clusterIP") or "", spec.get("clusterIPs") or []
     was, were = before.get("clusterIP") or "", before.get("clusterIPs") or []
     if new:

@@ -1,4 +1,4 @@
-"""Kinds that users bring: from a CustomResourceDefinition to a resource that is served like any other.
+"""Custom kinds: from a CustomResourceDefinition to a resource that is served like any other.
 
 =================  ===========================================================================================
 ``structural``     a version's schema as a tree, and as the Schema that patches and OpenAPI read

@@ -1,8 +1,8 @@
-"""What rules may refer to: the type of every value that a schema describes, how large it can be, and values themselves.
+"""What rules may refer to: the type and the greatest size of every value in a schema, and the values themselves.
 
-Names that are no identifiers, or words of the language, are escaped (``namespace`` is ``__namespace__``, ``a-b`` is
-``a__dash__b``). What a schema leaves open is hidden from rules. Sizes decide what a rule can cost at most; where a
-schema sets no limit, a request's does.
+Names that are not identifiers, or are reserved words, are escaped (``namespace`` is ``__namespace__``, ``a-b`` is
+``a__dash__b``). Parts that a schema leaves open are hidden from rules. Sizes bound the cost of a rule; if a schema sets no
+limit, the limit of a request applies.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ Convert = Callable[[Any], Value]
 
 
 def escaped(name: str) -> str | None:
-    """The name by which a rule calls a field; None if it has no way to."""
+    """The name of a field in rules; None if rules cannot name it."""
     if not name or name[0].isdigit() or not _PLAIN.fullmatch(name):
         return None
     if name in _WORDS:
@@ -68,7 +68,7 @@ def escaped(name: str) -> str | None:
 
 
 def _spellings(name: str) -> tuple[str, ...]:
-    """All names by which a rule may call a field: a reserved word may stand after a dot as it is, too."""
+    """All names of a field in rules: after a dot, a reserved word may also be written without escapes."""
     known_as = escaped(name)
     if known_as is None:
         return ()
@@ -113,7 +113,7 @@ class SchemaDeclarations:
         self._known: dict[tuple[int, bool], Declared | None] = {}
 
     def declare(self, structural: Structural, root: bool) -> Declared | None:
-        """What rules see of a value; None if it is hidden from them. ``root``: of a whole object."""
+        """Declares a value for rules; None if it is hidden from them. ``root`` is true for a whole object."""
         key = (id(structural), root)
         if key not in self._known:
             self._known[key] = self._declare(structural, root)
@@ -287,7 +287,7 @@ def _time(value: Any) -> Value:
 
 _NAME: Final = {"type": "string"}
 _LONGEST_NAME: Final = 253
-"""Of an object, as Kubernetes has it, so that rules about names have a bound."""
+"""The longest name of an object in Kubernetes, so that rules about names have a bound."""
 
 
 def _head(properties: Mapping[str, Structural]) -> Mapping[str, Structural]:

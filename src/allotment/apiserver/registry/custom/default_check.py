@@ -1,4 +1,4 @@
-"""Whether the defaults in a schema are values that the schema takes: pruned, of the right shape, and within the rules."""
+"""Checks that the defaults in a schema conform to it: pruned, of the right shape, and within the rules."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from allotment.apiserver.registry.custom.values import NOWHERE, ValueSchema, sam
 
 
 def default_errors(structural: Structural, path: FieldPath, root: bool = True) -> Iterator[FieldError]:
-    """Every default that is wrong. Those of maps' values are not looked at: nothing ever fills them in."""
+    """The errors of every default. Defaults of map values are skipped: nothing ever uses them."""
     if structural.default is not None:
         yield from _errors(structural, path.child("default"))
     if structural.items is not None:
         yield from default_errors(structural.items, path.child("items"), False)
     for name, field in structural.properties.items():
         if root and name in META_FIELDS:
-            continue  # there may be none, and the walk over the schema says so
+            continue  # defaults are forbidden here, which the walk over the schema reports
         yield from default_errors(field, path.child("properties").key(name), False)
 
 

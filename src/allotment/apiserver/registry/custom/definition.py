@@ -1,9 +1,9 @@
-"""What a CustomResourceDefinition must be, in Kubernetes' words and under Kubernetes' paths.
+"""Validates a CustomResourceDefinition, with Kubernetes' messages and paths.
 
-Upstream keeps what all versions have alike in one place, and reports errors there: the schema of a definition with one
+Upstream keeps parts that all versions share in one place, and reports errors there: the schema of a definition with one
 version is at ``spec.validation``, its columns at ``spec.additionalPrinterColumns``.
 
-What this server cannot do is refused rather than ignored: conversion by webhook.
+The server refuses features that it does not support, instead of ignoring them: conversion by webhook.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def status_errors(crd: Obj) -> Iterator[FieldError]:
 
 
 def definition_warnings(crd: Obj) -> list[str]:
-    """What an author should know of the schemas."""
+    """Warnings for the author about the schemas."""
     formats, sets = [], set()
     for version in crd["spec"].get("versions") or ():
         pending = [at(version, "schema", "openAPIV3Schema")]
@@ -144,7 +144,7 @@ def _spec_errors(spec: Part) -> Iterator[FieldError]:
 
 
 def _shared(versions: list[Part], name: str) -> bool:
-    """Whether all versions have a part alike, so that upstream keeps it once for all."""
+    """Whether all versions share a part, so that upstream keeps a single copy of it."""
     return bool(versions) and all(
         (each.get(name) or None) == (versions[0].get(name) or None) for each in versions
     )
@@ -189,7 +189,7 @@ def _schema_errors(version: Part, path: FieldPath) -> Iterator[FieldError]:
 
 
 def _root_errors(raw: Part, path: FieldPath) -> Iterator[FieldError]:
-    """What would be lost if the schema of a status were taken out of the whole."""
+    """Errors about parts that would be lost if the schema of a status were separated from the whole."""
     if (kind := raw.get("type") or "") and kind != "object":
         yield path.child("openAPIV3Schema.type").invalid(
             'only "object" is allowed as the type at the root of the schema if the status subresource is enabled',
@@ -368,7 +368,7 @@ def _stored_errors(crd: Obj) -> Iterator[FieldError]:
 
 
 def _approval_errors(crd: Obj) -> Iterator[FieldError]:
-    """Groups of the Kubernetes community need its approval, or a word that there is none."""
+    """Groups of the Kubernetes community need an annotation with its approval, or a statement that there is none."""
     group = crd["spec"].get("group") or ""
     if not f".{group}".endswith((".k8s.io", ".kubernetes.io")):
         return

@@ -1,4 +1,4 @@
-"""Whole objects inside others (``x-kubernetes-embedded-resource``): they say what they are, and have proper metadata."""
+"""Whole objects inside others (``x-kubernetes-embedded-resource``), which need apiVersion, kind and valid metadata."""
 
 from __future__ import annotations
 

@@ -5,8 +5,8 @@
     .spec.size   .metadata.labels['a.b']   .items[0]   .items[-1]   .items[1:3]   .items[*].name
     .status.conditions[?(@.type=="Ready")].status    ..name
 
-A path gives all values that it leads to; keys that are missing lead nowhere. The work is bounded by the number of values
-looked at, whatever the path and the object.
+A path gives all values that it leads to; missing keys lead nowhere. The number of visited values is bounded, whatever the
+path and the object.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ MOST_VISITED: Final = 20_000
 
 
 class PathError(ValueError):
-    """A text is no path, or following it took too long."""
+    """The text is not a path, or following it took too long."""
 
 
 Step = Callable[["_Visit", Any], Iterable[Any]]
 
 
 class JsonPath:
-    """A path, ready to follow. Raises :class:`PathError` for a text that is none."""
+    """A parsed path. Raises :class:`PathError` for invalid text."""
 
     def __init__(self, text: str) -> None:
         if len(text) > LONGEST_PATH:
@@ -37,11 +37,11 @@ class JsonPath:
         self._steps = _parse(text)
 
     def find(self, value: Any) -> list[Any]:
-        """Every value that the path leads to. Raises :class:`PathError` where there is too much to look at."""
+        """Every value that the path leads to. Raises :class:`PathError` if the search visits too many values."""
         return _follow(_Visit(), self._steps, value)
 
     def first(self, value: Any) -> Any:
-        """The first of them; None if there is none or it cannot be found in reasonable time."""
+        """The first of these values; None if there is none or finding it would take too long."""
         try:
             return next(iter(self.find(value)), None)
         except PathError:
@@ -49,7 +49,7 @@ class JsonPath:
 
 
 class _Visit:
-    """How much one search has looked at."""
+    """The number of values that one search has visited."""
 
     __slots__ = ("count",)
 

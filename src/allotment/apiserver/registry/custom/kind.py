@@ -1,11 +1,11 @@
-"""A definition made a resource: in each of its versions it is served with that version's schema, columns and strategy.
+"""Makes a resource from a definition. Each version has its own schema, columns and strategy.
 
-Versions differ in their schemas, but objects convert by their apiVersion alone. An object is stored in the storage
-version of its time and says so in its apiVersion. It is read by the schema of that version, which also gives it the
-defaults that came later, and then shown without what the version that was asked for does not know.
+Versions differ in their schemas, but conversion changes only an object's apiVersion. An object is stored in the storage
+version of its time, which its apiVersion names. Reading applies the schema of that version, including later defaults,
+and then drops fields that the requested version does not know.
 
-The present storage version is the hub. As long as a definition is as it was created, stored objects are what clients
-get, byte for byte; once it has changed, every read passes the present schemas.
+The present storage version is the hub. As long as a definition has never changed, clients get stored objects byte for
+byte; once it has changed, every read passes the present schemas.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def _scale(paths: Mapping[str, str] | None) -> ScalePaths | None:
 
 
 def _deprecation(spec: Mapping[str, Any], version: Mapping[str, Any]) -> str:
-    """What users of a deprecated version are told: its author's words, or which version to use."""
+    """The warning for users of a deprecated version: its author's words, or which version to use."""
     if not version.get("deprecated"):
         return ""
     if given := version.get("deprecationWarning"):

@@ -1,4 +1,4 @@
-"""Lists that are sets or maps (``x-kubernetes-list-type``): no element, or key, may stand twice."""
+"""Lists that are sets or maps (``x-kubernetes-list-type``): no element, or key, may occur twice."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ordered = msgspec.json.Encoder(order="sorted").encode
 
 
 def list_errors(structural: Structural | None, value: Any, path: FieldPath) -> Iterator[FieldError]:
-    """Every element of a set, and every key of a map, that was there before."""
+    """An error for every repeated element of a set, and every repeated key of a map."""
     if structural is None:
         return
     if isinstance(value, dict):
@@ -47,7 +47,7 @@ def _repeated(values: list[Any], shown: list[Any], path: FieldPath) -> Iterator[
     for index, value in enumerate(values):
         key = identity(value)
         times[key] = times.get(key, 0) + 1
-        if times[key] == 2:  # each that is repeated is told once
+        if times[key] == 2:  # each repeated one is reported once
             yield FieldError(path.index(index), ErrorKind.DUPLICATE, "", shown[index])
 
 

@@ -1,7 +1,7 @@
-"""Which of the names that a definition wants it gets.
+"""Decides which of its requested names a definition gets.
 
-Names are taken in the order in which definitions come: a plural, singular or short name that another definition of the
-same group has is not given twice, nor is a kind or list kind. What is refused is tried again when names become free.
+The first definition gets a name: a plural, singular or short name that another definition of the same group has cannot be
+used again, nor can a kind or list kind. Refused names are tried again when names become free.
 """
 
 from __future__ import annotations

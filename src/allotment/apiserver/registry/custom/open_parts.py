@@ -1,8 +1,8 @@
-"""The parts of a schema that the schema of definitions leaves open, read as the schemas they are.
+"""Reads as schemas those parts of a schema that the schema of definitions leaves open.
 
-``items``, ``additionalProperties`` and the like may be a schema or something else (a list, a bool), so nothing has looked
-into them when a definition arrives. Here each is read like the rest: what is unknown is left out, as upstream does without
-a word, and what is of the wrong type is refused.
+``items``, ``additionalProperties`` and the like may be a schema or something else (a list, a bool), so nothing has checked
+them when a definition arrives. Here each is read like the rest: unknown fields are dropped silently, as upstream does,
+and values of the wrong type are refused.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the body of a custom object becomes before anybody judges it.
+"""Prunes and defaults the body of a custom object before validation.
 
 In this order: unknown fields are left out and reported, ``null`` is left out where it may not stand and no default
 replaces it, metadata (also that of objects inside the object) is read as metadata, and on the way into the store
@@ -27,7 +27,7 @@ _META = definition("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta")
 
 
 def pruned(structural: Structural, obj: Obj) -> Conformed:
-    """The object as its schema has it, without defaults. Raises BadRequest for metadata of the wrong type."""
+    """The object in the form of its schema, without defaults. Raises BadRequest for metadata of the wrong type."""
     walk, head = _Walk(), _Walk()
     try:
         whole = head.whole(obj, None)
@@ -42,12 +42,12 @@ def pruned(structural: Structural, obj: Obj) -> Conformed:
 
 
 def pruned_value(structural: Structural, value: Any) -> Any:
-    """A value inside an object, as its schema has it."""
+    """A value inside an object, in the form of its schema."""
     return _Walk().value(structural, value, None)
 
 
 MOST_FILLED: Final = MAX_OBJECT
-"""Bytes of defaults that one object can be given: a default may be large, and be filled into each element of a list."""
+"""The most bytes of defaults for one object: a large default may be filled into each element of a list."""
 
 
 _FILLING: Final = 0.1
@@ -55,12 +55,12 @@ _FILLING: Final = 0.1
 
 
 def fill(structural: Structural | None, value: Any) -> None:
-    """Fills in what is absent, or null where null may not stand, from the defaults. Raises TooLarge."""
+    """Fills in defaults for absent values, and for null where null is not allowed. Raises TooLarge."""
     _Filling().fill(structural, value)
 
 
 class _Filling:
-    """One object's defaults, and how many bytes more they may take."""
+    """Fills in one object's defaults, and counts how many more bytes they may take."""
 
     def __init__(self) -> None:
         self._left = MOST_FILLED
@@ -102,7 +102,7 @@ def copied(value: Any) -> Any:
 
 
 class Misshapen(ValueError):
-    """The head of an object inside an object is not readable."""
+    """The head of an embedded object is unreadable."""
 
     def __init__(self, path: Trail, name: str, value: Any, why: str) -> None:
         given = shortened(msgspec.json.encode(value).decode(), LONGEST_TRAIL)
@@ -111,7 +111,7 @@ class Misshapen(ValueError):
 
 
 class _Walk:
-    """One walk over an object. ``keep`` tells that what is unknown stays, as some ancestor asked."""
+    """One walk over an object. ``keep`` is true where an ancestor preserves unknown fields."""
 
     def __init__(self) -> None:
         self.unknown: list[str] = []

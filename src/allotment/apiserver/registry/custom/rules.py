@@ -1,9 +1,9 @@
-"""x-kubernetes-validations: rules in the expression language that values, and changes of values, must keep.
+"""x-kubernetes-validations: rules in the expression language that values, and changes of values, must satisfy.
 
-``compiled`` reads the rules of one value (not of what is in it) and tells what is wrong with them. :class:`RuleTree`
-runs all rules of a schema over an object. Each evaluation is limited, and so is the sum of them for one object; when it
-is used up, the object is refused. Rules that read ``oldSelf`` judge changes: they run where there is an old value (or,
-with ``optionalOldSelf``, always). A rule that fails on a value that did not change does not stop a write (see
+``compiled`` compiles the rules of one value (not of values in it) and reports faults in them. :class:`RuleTree` runs all
+rules of a schema over an object. Each evaluation has a limit, and so has their sum for one object; if the sum is exceeded,
+the object is refused. Rules that read ``oldSelf`` judge changes: they run where there is an old value (or, with
+``optionalOldSelf``, always). A rule that fails on an unchanged value does not stop a write (see
 ``values.py`` on ratcheting); it becomes a warning.
 """
 
@@ -37,10 +37,10 @@ from allotment.cel.types import Type
 from allotment.cel.values import OPTIONAL_NONE, Optional, Value
 
 OBJECT_BUDGET: Final = 10_000_000
-"""What all rules of one object may cost together."""
+"""The cost limit for all rules of one object together."""
 LONGEST_MESSAGE: Final = 5 * 1024
 STEP: Final = 3.0
-"""Microseconds for each unit of what an evaluation costs."""
+"""Microseconds for each unit of an evaluation's cost."""
 
 _REASONS: Final = {
     "FieldValueForbidden": ErrorKind.FORBIDDEN,
@@ -52,7 +52,7 @@ _SPENT: Final = "validation failed due to running out of cost budget, no further
 
 @dataclass(frozen=True, slots=True)
 class CompiledRule:
-    """One rule, compiled. ``problem`` and ``message_problem`` tell what kept it, or its message, from compiling."""
+    """One rule, compiled. ``problem`` and ``message_problem`` say why it, or its message, does not compile."""
 
     raw: dict[str, Any]
     program: Program | None = None
@@ -66,14 +66,14 @@ class CompiledRule:
 
     @property
     def told(self) -> str:
-        """The rule in messages: by what its author says, or by its text."""
+        """The rule in messages: its author's message, or its text."""
         return str(self.raw.get("message") or self.raw["rule"]).strip()
 
 
 def compiled(
     structural: Structural, declared: Declared, declarations: SchemaDeclarations
 ) -> list[CompiledRule]:
-    """The rules of a value. Those without text are left out by whoever runs them."""
+    """The compiled rules of a value. The caller must skip those without text."""
     environments: dict[bool, Environment] = {}
     rules = []
     for raw in structural.raw.get("x-kubernetes-validations") or ():
@@ -246,7 +246,7 @@ class RuleTree:
     def _holds(
         self, verdict: RuleOutcome, rule: CompiledRule, named: dict[str, Value], path: FieldPath, kind: str
     ) -> bool:
-        """Whether a value keeps a rule. A rule that cannot be evaluated is told, and not held against it twice."""
+        """Whether a value satisfies a rule. A rule that cannot be evaluated is reported, but only once."""
         assert rule.program is not None
         try:
             result = _evaluated(rule.program, named, COST_LIMIT)
@@ -342,7 +342,7 @@ def _inner(structural: Structural) -> Iterator[Structural]:
 
 @dataclass(slots=True)
 class RuleOutcome:
-    """What came of running rules."""
+    """The outcome of running rules."""
 
     errors: list[FieldError] = field(default_factory=list)
     warnings: list[FieldError] = field(default_factory=list)
@@ -356,12 +356,12 @@ class RuleOutcome:
 
 
 class _Spent(Exception):
-    """Nothing may be evaluated any more."""
+    """The budget is used up, so no more rules may be evaluated."""
 
 
 @dataclass(slots=True)
 class _Unchanged:
-    """Whether a value is what it was; worked out when a rule fails."""
+    """Whether a value is unchanged; computed when a rule fails."""
 
     value: Any
     before: Any
@@ -384,7 +384,7 @@ def _inside(value: Any, before: Any, unchanged: bool | None, known: bool) -> tup
 
 
 def _message(verdict: RuleOutcome, rule: CompiledRule, named: dict[str, Value]) -> str:
-    """What the rule's messageExpression says; empty if there is none, or it says nothing that can be told."""
+    """The result of the rule's messageExpression; empty if there is none, or its result cannot be shown."""
     if rule.message is None:
         return ""
     try:

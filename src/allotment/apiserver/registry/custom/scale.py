@@ -1,4 +1,4 @@
-"""The scale of custom objects: how many there should be, where their definition says that stands."""
+"""The scale subresource of custom objects, which reads and writes the paths that their definition names."""
 
 from __future__ import annotations
 

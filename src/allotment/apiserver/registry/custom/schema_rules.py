@@ -1,9 +1,9 @@
-"""What a schema in a definition may say, besides being structural: the rules of OpenAPI, lists, defaults and expressions.
+"""Rules for schemas in definitions beyond being structural: OpenAPI, lists, defaults and expressions.
 
-One walk over the schema collects two kinds of errors. Those of expressions are told only where the schema around them is
-right, since types are made from it. The walk knows what its ancestors allow: defaults are forbidden in metadata, and
-``oldSelf`` in elements of lists that cannot be matched with old ones. It multiplies the limits of lists and maps on its
-way, because a rule costs as often as its value can occur.
+One walk over the schema collects two kinds of errors. Errors of expressions are reported only where the surrounding schema
+is valid, since types are derived from it. The walk knows what ancestors allow: defaults are forbidden in metadata, and
+``oldSelf`` in list elements that cannot be matched with old ones. It multiplies the limits of lists and maps on its way,
+because a rule costs as often as its value can occur.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from allotment.apiserver.registry.custom.structure import UNSUPPORTED, structure
 Raw = Mapping[str, Any]
 
 RULE_LIMIT: Final = 10_000_000
-"""What one rule may cost at most, by estimate."""
+"""The highest estimated cost of one rule."""
 SCHEMA_LIMIT: Final = 100_000_000
-"""What all rules of a schema may cost at most, by estimate."""
+"""The highest estimated cost of all rules of a schema."""
 MOST_RULES: Final = 2_000
 MOST_VALUES: Final = 50_000
 _TYPES: Final = ("array", "boolean", "integer", "number", "object", "string")
@@ -109,12 +109,12 @@ def _inner(raw: Raw) -> Iterator[tuple[str, Raw]]:
 
 @dataclass(frozen=True, slots=True)
 class _Context:
-    """What the schemas around one mean for it."""
+    """What the surrounding schemas imply for one schema."""
 
     root: bool = False
-    no_defaults: str | None = None  # why there may be none
+    no_defaults: str | None = None  # why defaults are forbidden here
     inside_meta: bool = False
-    uncorrelatable: FieldPath | None = None  # from where on values cannot be matched with old ones
+    uncorrelatable: FieldPath | None = None  # the path from which on values cannot be matched with old ones
     cardinality: int | None = 1  # how often a value can occur; None without bound
 
 
@@ -397,7 +397,7 @@ def _key_errors(raw: Raw, items: Raw, path: FieldPath) -> Iterator[FieldError]:
 
 
 def _told(rule: Raw) -> dict[str, Any]:
-    """A rule as Kubernetes quotes it: with all fields, by the names that they have inside the server."""
+    """A rule as Kubernetes quotes it: with all fields, under their internal names in the server."""
     return {
         "Rule": rule.get("rule") or "",
         "Message": rule.get("message") or "",

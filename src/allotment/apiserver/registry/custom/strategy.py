@@ -60,7 +60,7 @@ class CustomStrategy(Strategy):
         return rule_tree(self.structural, root=True)
 
     def compile(self) -> None:
-        """Makes now what the first write would make: thousands of rules take seconds."""
+        """Compiles in advance what the first write would compile: thousands of rules take seconds."""
         _ = self._values, self._rules
 
     def default(self, obj: Obj, write: Write) -> None:
@@ -78,7 +78,7 @@ class CustomStrategy(Strategy):
         if self._status:
             keep(obj, old, "status")
         before = self.read(old)
-        # the server's own edits start from what is stored, not from what is shown
+        # the server's own edits start from the stored object, not from the shown one
         changed = _differ(obj, before) and _differ(self.read(obj), before)
         obj["metadata"]["generation"] = old["metadata"].get("generation", 1) + changed
 
@@ -127,7 +127,7 @@ class CustomStrategy(Strategy):
         return [*self._scale.spec_errors(obj), *self._scale.status_errors(obj)]
 
     def _new_list_errors(self, obj: Obj, old: Obj) -> list[FieldError]:
-        """What repeats itself in sets and maps, unless something did so before."""
+        """Errors about duplicates in sets and maps, unless the old object had duplicates too."""
         errors = list(list_errors(self.structural, obj, _ROOT))
         return [] if errors and any(True for _ in list_errors(self.structural, old, _ROOT)) else errors
 
@@ -140,5 +140,5 @@ class CustomStrategy(Strategy):
 
 
 def _differ(one: Obj, other: Obj) -> bool:
-    """Whether objects differ in what the generation counts: everything but metadata."""
+    """Whether objects differ in anything that the generation counts: everything but metadata."""
     return any(one.get(name) != other.get(name) for name in (one.keys() | other.keys()) - _NOT_COUNTED)

@@ -1,8 +1,8 @@
-"""A version's schema as a tree of values: what pruning, defaulting, validation and rules walk along.
+"""A version's schema as a tree of values, along which pruning, defaulting, validation and rules walk.
 
 Built from ``openAPIV3Schema`` as it is stored. Only the *spine* becomes a tree: properties, items and
-additionalProperties. What stands under ``allOf``, ``anyOf``, ``oneOf`` and ``not`` can only restrict values of the spine,
-and is read from ``raw`` by whoever validates. Depth is bounded by that of request bodies.
+additionalProperties. Schemas under ``allOf``, ``anyOf``, ``oneOf`` and ``not`` can only restrict values of the spine;
+validation reads them from ``raw``. Depth is bounded by that of request bodies.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ META_FIELDS = frozenset({"apiVersion", "kind", "metadata"})
 
 
 class Structural:
-    """One value. Immutable once built."""
+    """The schema of one value. Immutable once built."""
 
     __slots__ = (
         "additional",
@@ -58,7 +58,7 @@ class Structural:
         self.open = additional is not None  # names that are no properties may stand here
 
     def field(self, name: str) -> Structural | None:
-        """What is known of the value under a name."""
+        """The schema of the value under a name."""
         return self.properties.get(name) or self.additional
 
 

@@ -1,4 +1,4 @@
-"""Whether values are what a schema asks for, in Kubernetes' words.
+"""Validates values against a schema, with Kubernetes' messages.
 
 A :class:`ValueSchema` is a schema with its patterns compiled. Checking a value gives all errors at once, in the order
 in which upstream finds them; where upstream's order is that of a Go map, ours is that of the value or the schema.
@@ -7,8 +7,8 @@ On updates an error counts only where something changed (*ratcheting*): a value 
 what is wrong with it. Values are matched with old ones by name, and by key in lists of the type map; elements of other
 lists have no old value, but the list as a whole has.
 
-Of ``anyOf`` and ``oneOf`` that fail, the errors of that alternative are told in which most checks passed, so checks that
-pass are counted.
+If ``anyOf`` or ``oneOf`` fails, the errors are those of the alternative in which most checks passed, so passed checks are
+counted.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from allotment.apiserver.registry.custom.numbers import is_whole, range_error, t
 Raw = Mapping[str, Any]
 
 NOWHERE: Final = FieldPath("<nil>")
-"""The field of errors that tell their place in the message only."""
+"""The field of errors that give their place only in the message."""
 MOST_CHECKS: Final = 500_000
-"""Values times alternatives: many more than any real object has, few enough to be done in seconds."""
+"""Values times alternatives: many more than any real object needs, but few enough to take only seconds."""
 PATTERN_MEMORY: Final = 1 << 20
 UNCORRELATED: Final = object()
-"""In place of an old value: there is none to compare with."""
+"""Stands for a missing old value: there is none to compare with."""
 
 _KINDS: Final[dict[type, str]] = {
     str: "string", int: "integer", float: "number", bool: "boolean", list: "array", dict: "object"
@@ -57,9 +57,9 @@ def compiled_pattern(pattern: str) -> Any:
 
 @dataclass(slots=True)
 class ValueErrors:
-    """What came of checking a value: errors by their message (each is told once), and how many checks passed.
+    """The result of checking a value: errors by message (each reported once), and the number of passed checks.
 
-    So many errors as nobody would correct at once are not kept.
+    Errors beyond a number that nobody would correct at once are dropped.
     """
 
     errors: dict[str, FieldError] = field(default_factory=dict)
@@ -76,7 +76,7 @@ class ValueErrors:
 
 
 class ValueSchema:
-    """One schema, ready to check values. What is in it gets ready when a value has it: few defaults reach far down."""
+    """A schema with compiled patterns. Its parts are compiled on demand, since few objects use all of them."""
 
     def __init__(self, raw: Raw) -> None:
         self.raw = raw
@@ -92,7 +92,7 @@ class ValueSchema:
         pattern = raw.get("pattern")
         self._pattern = compiled_pattern(pattern) if pattern else None
         self._raw_properties: Mapping[str, Raw] = raw.get("properties") or {}
-        self._properties: dict[str, ValueSchema] = {}  # those that were asked for
+        self._properties: dict[str, ValueSchema] = {}  # the parts compiled so far
         items, additional = raw.get("items"), raw.get("additionalProperties")
         self._items = ValueSchema(items) if isinstance(items, dict) else None
         self._additional = ValueSchema(additional) if isinstance(additional, dict) else None
@@ -323,7 +323,7 @@ class ValueSchema:
 
 
 class _TooMuch(Exception):
-    """Checking was given up."""
+    """There are too many checks, so checking stops."""
 
 
 @dataclass(slots=True)

@@ -1,1 +1,1 @@
-"""The kinds that the server stores, one file a kind or a family of kinds; each defines ``RESOURCES``."""
+"""The kinds that the server stores, one file for each kind or family of kinds; each defines ``RESOURCES``."""

@@ -1,6 +1,6 @@
 """Deployments, replica sets, stateful sets, daemon sets and their revisions: kinds that keep pods running.
 
-Their controllers are not part of the server: with the real kube-controller-manager they come to life, without it they are kept.
+Their controllers are not part of the server: without them, for example kube-controller-manager, objects are only stored.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""ConfigMaps: settings as text or bytes, which may be sealed."""
+"""ConfigMaps: settings as text or bytes, which may be immutable."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LONGEST_KEY = 253
 
 
 def key_problem(key: str) -> str | None:
-    """What is wrong with a key of a ConfigMap or Secret: it must do as the name of a file."""
+    """What is wrong with a key of a ConfigMap or Secret, which must be usable as a file name."""
     if len(key) > _LONGEST_KEY:
         return f"must be no more than {_LONGEST_KEY} characters"
     if not _KEY.fullmatch(key):
@@ -48,7 +48,7 @@ def _check(config: Obj) -> Iterator[FieldError]:
 
 
 def check_sealed(obj: Obj, old: Obj, *contents: str) -> Iterator[FieldError]:
-    """That what was marked immutable stays so, and keeps its contents."""
+    """Requires that an object marked immutable stays so and keeps its contents."""
     if not old.get("immutable"):
         return
     for name in ("immutable", *contents):

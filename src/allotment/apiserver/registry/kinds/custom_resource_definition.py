@@ -1,5 +1,5 @@
-"""CustomResourceDefinitions: kinds that users bring. What they must be is in ``custom/definition.py``; the server's upkeep
-(``upkeep/custom.py``) gives them their names, serves their kinds, and empties them when they go.
+"""CustomResourceDefinitions: kinds that users define. ``custom/definition.py`` validates them; the server's upkeep
+(``upkeep/custom.py``) settles their names, serves their kinds, and deletes the objects of a deleted kind.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""DeviceClass: a named choice of devices that a cluster's operator offers."""
+"""DeviceClass: a named selection of devices that a cluster's operator offers."""
 
 from __future__ import annotations
 

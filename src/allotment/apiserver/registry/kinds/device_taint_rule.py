@@ -1,4 +1,4 @@
-"""DeviceTaintRule: taints devices from outside of their driver. Served in v1 and v1beta2, never in v1beta1."""
+"""DeviceTaintRule: taints devices independently of their driver. Served in v1 and v1beta2, never in v1beta1."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def _from_core(event: Obj) -> Obj:
 
 
 def _complete(event: Obj) -> None:
-    """Go clients expect these to be there, if need be empty."""
+    """Fills in fields that Go clients expect, even if they are empty."""
     for name in ("involvedObject", "source"):
         event.setdefault(name, {})
     for name in ("reportingComponent", "reportingInstance"):

@@ -1,4 +1,4 @@
-"""Ingresses: kept for clients that expect the kind, ``kubectl apply --prune`` for one. Nobody routes by them."""
+"""Ingresses: stored for clients that expect the kind, such as ``kubectl apply --prune``. Nothing routes by them."""
 
 from __future__ import annotations
 

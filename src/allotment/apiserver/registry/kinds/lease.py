@@ -1,4 +1,4 @@
-"""Leases: who holds a role or proves to be alive, and until when."""
+"""Leases: which holder has a role or is alive, and until when."""
 
 from __future__ import annotations
 

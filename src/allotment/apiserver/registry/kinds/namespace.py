@@ -1,7 +1,7 @@
-"""Namespaces: where names are unique and rights are given.
+"""Namespaces: scopes for names and rights.
 
-A namespace is held by ``spec.finalizers`` when it is deleted: it turns Terminating, whoever empties it then takes
-the finalizer away through /finalize, and with the last one it goes.
+``spec.finalizers`` hold a namespace that is being deleted. It becomes Terminating; the controller that empties it then
+removes its finalizer through /finalize, and the namespace goes away with the last one.
 """
 
 from __future__ import annotations

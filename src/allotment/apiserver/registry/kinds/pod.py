@@ -1,7 +1,7 @@
-"""Pods: containers that run together on a node, from the moment they are asked for until the node has ended them.
+"""Pods: containers that run together on a node, from their creation until the node has ended them.
 
-A scheduler gives a pod its node through /binding, once and for good. A pod on a node lingers when it is deleted, with a
-deletionTimestamp, until the node says that its containers have ended; others go at once.
+A scheduler assigns a pod to a node through /binding, permanently. A deleted pod on a node stays with a deletionTimestamp
+until the node reports that its containers have ended; other pods go at once.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class _PodRules(StrategyRules):
     status_apart = True
 
     def default_status(self, obj: Obj, write: Write) -> None:
-        """All defaults are the spec's."""
+        """Does nothing: all defaults are in the spec."""
 
     def prepare_create(self, obj: Obj, write: Write) -> None:
         super().prepare_create(obj, write)
@@ -72,11 +72,11 @@ class _PodRules(StrategyRules):
                 message="Scheduling is blocked due to non-empty scheduling gates",
             )
         complete_whole(obj["spec"])
-        with suppress(QuantityError):  # validation will say which
+        with suppress(QuantityError):  # validation will report which
             obj["status"]["qosClass"] = _class_of_service(obj["spec"])
 
     def prepare_status(self, obj: Obj, old: Obj, write: Write) -> None:
-        """Clients that do not know what the scheduler noted about claims must not erase it."""
+        """Keeps the scheduler's notes about claims, which clients that do not know them must not erase."""
         super().prepare_status(obj, old, write)
         new, before = obj.setdefault("status", {}), old.get("status") or {}
         for name in ("qosClass", "observedGeneration"):
@@ -99,7 +99,7 @@ class _PodRules(StrategyRules):
 
 
 def _agree_on_addresses(status: Obj) -> None:
-    """``podIP`` is the first of ``podIPs``; the former wins, as nodes of old know only that."""
+    """``podIP`` is the first of ``podIPs``; the former wins, as old nodes know only that."""
     one, many = status.get("podIP"), status.get("podIPs")
     if one and (not many or many[0].get("ip") != one):
         status["podIPs"] = [{"ip": one}]
@@ -155,7 +155,7 @@ def _check_addresses(status: Obj, before: Obj) -> Iterator[FieldError]:
 
 
 def _check_claims(pod: Obj) -> Iterator[FieldError]:
-    """The claims that were made for a pod are those that it asks for."""
+    """Requires that the claims recorded for a pod are those that it requests."""
     names = {claim.get("name") for claim in pod["spec"].get("resourceClaims") or ()}
     for index, each in enumerate(at(pod, "status", "resourceClaimStatuses") or ()):
         here = FieldPath("status", "resourceClaimStatuses").index(index)
@@ -261,7 +261,7 @@ def _check_ephemeral(pod: Obj, old: Obj) -> Iterator[FieldError]:
 
 
 def _resize(pod: Obj, body: Obj) -> None:
-    """Takes over what containers ask for; a body with other containers is taken as it is, to be refused."""
+    """Takes over the resource requests of containers; a body with other containers is kept, and refused later."""
     for list_name in ("containers", "initContainers"):
         now, wanted = pod["spec"].get(list_name) or [], at(body, "spec", list_name) or []
         if [each.get("name") for each in now] != [each.get("name") for each in wanted]:
@@ -299,7 +299,7 @@ def _check_removal(container: Obj, old: Obj, path: FieldPath) -> Iterator[FieldE
 
 
 def _rest(container: Obj) -> Obj:
-    """What a resize may not change."""
+    """The parts that a resize may not change."""
     resources = container.get("resources") or {}
     fixed = {
         part: {

@@ -1,4 +1,4 @@
-"""Pod groups and workloads: pods that a scheduler places together, and the plans that such groups are made from."""
+"""Pod groups and workloads: pods that a scheduler places together, and the templates for such groups."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ def _status(group: Obj, now: str) -> str:
 
 
 class _GroupRules(StrategyRules):
-    """A group is judged as a whole when it changes, as its gang's size may."""
+    """A changed group is validated as a whole, since its gang's size may change."""
 
     def validate_update(self, obj: Obj, old: Obj) -> list[FieldError]:
         return validate_pod_group_update(obj, old)
 
 
 class _WorkloadRules(StrategyRules):
-    """As for groups."""
+    """The same rules as for groups."""
 
     def validate_update(self, obj: Obj, old: Obj) -> list[FieldError]:
         return validate_workload_update(obj, old)

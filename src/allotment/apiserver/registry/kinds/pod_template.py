@@ -1,4 +1,4 @@
-"""Pod templates: the description of a pod by itself, for controllers that keep theirs apart. Kept; nobody here makes pods of them."""
+"""Pod templates: descriptions of pods for controllers that store them separately. Nothing here makes pods from them."""
 
 from __future__ import annotations
 

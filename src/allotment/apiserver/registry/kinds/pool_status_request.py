@@ -52,7 +52,7 @@ class _RequestStrategy(Strategy):
 
 
 def _outcome(obj: Obj) -> Obj:
-    """The condition that says how it ended; empty while it has not."""
+    """The condition that says how the request ended; empty until it has."""
     for each in at(obj, "status", "conditions") or ():
         if each.get("type") in (COMPLETE, FAILED) and each.get("status") == "True":
             return dict(each)
@@ -64,7 +64,7 @@ def _pools(obj: Obj) -> list[Obj]:
 
 
 def _told(name: str, description: str, count: Any) -> PrinterColumn:
-    """A number over all pools that were told of, or a dash where none were."""
+    """The total of a number over all reported pools, or a dash if there are none."""
 
     def read(obj: Obj, now: str) -> str:
         told = obj.get("status") is not None and _outcome(obj).get("type") != FAILED

@@ -1,4 +1,4 @@
-"""Priority classes: names for how important pods are. Two are the system's own and always there."""
+"""Priority classes: names for the importance of pods. Two belong to the system and always exist."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _complete(priority: Obj) -> None:
 
 
 class _PriorityRules(StrategyRules):
-    """The generation is 1 and stays so."""
+    """The generation is always 1."""
 
     def prepare_create(self, obj: Obj, write: Write) -> None:
         super().prepare_create(obj, write)

@@ -1,6 +1,6 @@
-"""Resource quotas and limit ranges: how much a namespace may have, and how much a pod in it.
+"""Resource quotas and limit ranges: how much a namespace may use, and how much each pod in it.
 
-Both are stored here; quotas are enforced by an admission.
+Both are stored here; an admission check enforces quotas.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Roles and their bindings: what may be done, and by whom. Whether the writer may give these rights is auth's to judge."""
+"""Roles and their bindings: who may do what. ``admissions/role_escalation.py`` checks the writer's own rights."""
 
 from __future__ import annotations
 

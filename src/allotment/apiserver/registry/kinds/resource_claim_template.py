@@ -1,4 +1,4 @@
-"""ResourceClaimTemplate: the pattern of claims that are made for one pod each."""
+"""ResourceClaimTemplate: the template for claims that are made for one pod each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from allotment.apiserver.store.record import Obj
 
 
 class _TemplateStrategy(Strategy):
-    """The spec never changes: claims made of it before and after are alike."""
+    """The spec never changes, so all claims made from it are alike."""
 
     def default(self, obj: Obj, write: Write) -> None:
         fill_in(obj, TEMPLATE)

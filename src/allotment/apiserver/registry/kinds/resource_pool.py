@@ -1,6 +1,6 @@
 """ResourcePool: how many devices a pool has and how many are left. Served in v1beta2 only.
 
-A pool is made with its counts, in one write: ``admissions.pool_counts`` lets nobody but the controller make one.
+A pool is created with its counts in one write; ``admissions.pool_counts`` lets only the controller create one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Secrets: as ConfigMaps, but kept from those who may not read them, and of a type that never changes."""
+"""Secrets: like ConfigMaps, but with contents that need protection, and a type that never changes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Services and endpoints. Services get their addresses and ports as on a cluster; nobody routes to them, and endpoints are kept
-as they are sent."""
+"""Services and endpoints. Services get addresses and ports as on a cluster, but nothing routes to them. Endpoints are
+stored as they are sent."""
 
 from __future__ import annotations
 

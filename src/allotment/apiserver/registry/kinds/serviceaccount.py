@@ -1,4 +1,4 @@
-"""Service accounts: who a program is. POST to /token issues a token for one."""
+"""Service accounts: identities for programs. POST to /token issues a token for one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ USUAL = 60 * 60
 
 
 def _token(account: Obj, body: Obj, call: ActionCall) -> ActionResult:
-    """Issues a token; how long it is good for is the caller's wish within limits, an hour if they have none."""
+    """Issues a token. The caller chooses its lifetime within limits; the default is an hour."""
     request = {**body, "spec": {"audiences": [], **(body.get("spec") or {})}}
     seconds = request["spec"].setdefault("expirationSeconds", USUAL)
     path = FieldPath("spec", "expirationSeconds")

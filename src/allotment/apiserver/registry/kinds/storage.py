@@ -1,4 +1,4 @@
-"""Volumes and what provides them: for schedulers, who watch them all, and who binds volumes to claims."""
+"""Volumes and their providers, for schedulers, which watch them all, and for the controller that binds volumes to claims."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _class(obj: Obj, now: str) -> str:
 
 
 def _bound(read: str) -> PrinterColumn:
-    """Of claims: what a claim got, once it is bound."""
+    """For claims: what a claim got, once it is bound."""
 
     def capacity(claim: Obj, now: str) -> str:
         bound = at(claim, "spec", "volumeName")

@@ -1,4 +1,4 @@
-"""Questions about who one is and what one may do: kinds that are asked and not stored, one file a group."""
+"""Reviews of identities and rights: kinds that are not stored, one file for each group."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ from allotment.apiserver.registry.reviews.identity import identity_reviews
 
 
 def reviews(authentication: Authentication, authorization: Authorization) -> tuple[Review, ...]:
-    """All of them, for the catalogue."""
+    """All reviews, for the catalogue."""
     return (*access_reviews(authorization), *identity_reviews(authentication))

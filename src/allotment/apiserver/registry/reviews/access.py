@@ -1,7 +1,7 @@
-"""authorization.k8s.io: may I, may they, and what may I.
+"""authorization.k8s.io: questions about the rights of the sender and of others.
 
-``kubectl auth can-i`` asks SelfSubjectAccessReview, with ``--list`` SelfSubjectRulesReview; servers that delegate their
-decisions ask SubjectAccessReview about others, or LocalSubjectAccessReview in a namespace that they may look into.
+``kubectl auth can-i`` sends a SelfSubjectAccessReview, with ``--list`` a SelfSubjectRulesReview. Servers that delegate
+their decisions send a SubjectAccessReview about others, or a LocalSubjectAccessReview in a namespace they have access to.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from allotment.apiserver.store.record import Obj
 GROUP = "authorization.k8s.io"
 _VERSION = f"{GROUP}/v1"
 MOST_LISTED_RULES = 2000
-"""That are listed: more than anybody reads would take longer than others should wait."""
+"""The most rules in an answer: a longer list, which nobody reads, would take longer than others should wait."""
 _ONE_OF = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
 
 

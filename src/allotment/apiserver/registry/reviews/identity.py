@@ -1,4 +1,4 @@
-"""authentication.k8s.io: who am I, and whose token is this."""
+"""authentication.k8s.io: questions about the sender's identity and about the user of a token."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _token(authentication: Authentication, body: Obj, call: ReviewCall) -> Obj:
 
 
 def _error(why: str) -> str:
-    """A token that might be ours is told what is wrong with it; any other is just no token."""
+    """The error of a token review: details only for a token that might be ours."""
     return (
         "invalid bearer token" if why.startswith("invalid bearer token") else f"[invalid bearer token, {why}]"
     )
