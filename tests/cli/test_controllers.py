@@ -73,7 +73,7 @@ def test_a_catalogue_that_is_wrong_is_told_before_anything_runs(
     for command in ("controllers", "up"):
         ran = allot(command, "--catalog", str(file))
         assert ran.code == 2
-        assert f"{file}:1: Node node-1: is not for a catalogue" in ran.err
+        assert f"{file}:1: Node node-1: does not belong in a catalogue" in ran.err
 
 
 def test_only_those_that_are_named_need_rights(allot: Allot, quiet: None, served: Served) -> None:

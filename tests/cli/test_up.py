@@ -327,7 +327,7 @@ REFUSED = {
     "a demo without controllers": (["--demo", "--no-controllers"], "--demo needs the controllers"),
     "a configuration for no scheduler": (
         ["--no-scheduler", "--scheduler-config", "x"],
-        "--scheduler-config has no use",
+        "--scheduler-config has no effect",
     ),
 }
 
@@ -367,7 +367,7 @@ def test_a_part_that_fails_ends_it_all_and_says_so(tmp_path: Path, broken: str, 
     assert ran.returncode == 1
     *_, error, hint = ran.stderr.strip().splitlines()
     assert error == f"Error: {words}"
-    assert "everything was stopped" in hint
+    assert "everything has stopped" in hint
 
 
 def test_scheduler_and_controllers_are_a_process_whose_end_is_the_end_of_all(tmp_path: Path) -> None:

@@ -128,7 +128,7 @@ def command(
     if autoscale and no_controllers:
         raise click.UsageError("--autoscale needs the controllers, which launch machines")
     if no_scheduler and scheduler_config is not None:
-        raise click.UsageError("---scheduler-config has no effect with --no-scheduler")
+        raise click.UsageError("--scheduler-config has no effect with --no-scheduler")
     if host in _EVERYWHERE:
         names = (*names, *_own_names())
     autoscale = autoscale or demo
