@@ -14,7 +14,7 @@ SHOWN: Final = 80
 NAMED: Final = 20
 """The most names of a collection that an error lists."""
 
-FEW: Final = 5
+NAMES_LISTED: Final = 5
 """The most names that a sentence lists."""
 
 _SPACE: Final = (
@@ -83,7 +83,7 @@ def plural(count: int, word: str) -> str:
     return f"{count} {word}" if count == 1 else f"{count} {word}s"
 
 
-def few(names: Sequence[str], most: int = FEW, separator: str = ", ") -> str:
+def few(names: Sequence[str], most: int = NAMES_LISTED, separator: str = ", ") -> str:
     """The first few names, and how many more there are."""
     more = len(names) - most
     return separator.join(names[:most]) + (f" and {more} more" if more > 0 else "")

@@ -74,7 +74,7 @@ _Words = tuple[Subject, EventType, str, str]
 
 
 @dataclass(slots=True)
-class _Told:
+class _CountedEvent:
     name: str
     count: int
 
@@ -95,7 +95,7 @@ class Recorder:
         self._component = component
         self._now = now
         self._waiting: OrderedDict[_Words, int] = OrderedDict()
-        self._told: OrderedDict[_Words, _Told] = OrderedDict()
+        self._told: OrderedDict[_Words, _CountedEvent] = OrderedDict()
         self._news = asyncio.Event()
         self._bucket = Bucket(per_second, burst)
         self._numbers = count(int(now().timestamp() * 1_000_000))
@@ -151,7 +151,7 @@ class Recorder:
                 return
         event = self._event(words, times)
         await self._events.create(event)
-        self._told[words] = _Told(event["metadata"]["name"], times)
+        self._told[words] = _CountedEvent(event["metadata"]["name"], times)
         if len(self._told) > MAX_REMEMBERED:
             self._told.popitem(last=False)
 

@@ -61,7 +61,7 @@ KINDS = {
 """The order of the findings."""
 
 _YOUNG = timedelta(minutes=1)
-_FEW = 3
+_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +122,10 @@ def claims_gone(pods: Iterable[Pod], snapshot: Snapshot) -> list[Finding]:
         keys = [(meta.namespace, name) for name in claim_names(pod)]
         gone = [name for namespace, name in keys if (namespace, name) not in there]
         others = [name for key in keys for name in [key[1]] if key in there and not _is_for(there[key], pod)]
-        told = [f"claim {few(gone, _FEW)}, which is gone"] if gone else []
+        told = [f"claim {few(gone, _NAMED)}, which is gone"] if gone else []
         told += (
             [
-                f"claim {few(others, _FEW)}, which is not reserved for it: it was deallocated, or removed and created again"
+                f"claim {few(others, _NAMED)}, which is not reserved for it: it was deallocated, or removed and created again"
             ]
             if others
             else []
@@ -133,7 +133,7 @@ def claims_gone(pods: Iterable[Pod], snapshot: Snapshot) -> list[Finding]:
         if told:
             keeps = stand_ins[meta.uid]
             held = (
-                f"claim {few(keeps, _FEW)} keeps its devices until it ends"
+                f"claim {few(keeps, _NAMED)} keeps its devices until it ends"
                 if keeps
                 else "its devices may be given to others"
             )
@@ -188,7 +188,7 @@ def _of_claim(claim: AnyClaim, running: frozenset[str] | None, now: datetime) ->
             UNRESERVED, "is allocated, but nothing uses it", f"if no pod is about to use it: {remove}"
         )
     elif running is not None and not any(_may_run(user, running) for user in status.reserved_for):
-        names = few([user.name for user in status.reserved_for], _FEW)
+        names = few([user.name for user in status.reserved_for], _NAMED)
         message = f"is reserved for {names}, none of which still runs"
         yield finding(
             USERS_GONE,
@@ -220,11 +220,11 @@ def _vanished(
                 devices[namespace, name, pool.driver].append(f"{pool.pool}/{device.name}")
     for (namespace, name, driver), held in devices.items():
         if driver in drivers:
-            kind, message = VANISHED, f"holds {few(held, _FEW)}, which {driver} no longer publishes"
+            kind, message = VANISHED, f"holds {few(held, _NAMED)}, which {driver} no longer publishes"
         else:
             kind, message = (
                 DRIVER_GONE,
-                f"holds {few(held, _FEW)} of {driver}, which no longer publishes anything",
+                f"holds {few(held, _NAMED)} of {driver}, which no longer publishes anything",
             )
         step = f"check that {driver} is running there; if the devices do not come back, delete the claim's pods, then the claim"
         yield Finding(kind, f"resourceclaim/{name}", namespace, message, step)
@@ -238,14 +238,14 @@ def _of_pool(pool: PoolUsage) -> Iterator[Finding]:
     for device in pool.devices:
         holders = [each for each in device.allocations if not each.admin_access]
         if len(holders) > 1 and any(each.share_id is None for each in holders):
-            claims = few(sorted({each.claim for each in holders}), _FEW)
+            claims = few(sorted({each.claim for each in holders}), _NAMED)
             message = f"has device {device.name} in {len(holders)} allocations: {claims}"
             yield Finding(
                 PROMISED_TWICE, subject, "", message, "delete the pods of all but one of these claims"
             )
     if not pool.valid.holds:
         kind = DUPLICATES if pool.valid.reason == DUPLICATE_DEVICES else INVALID
-        message = f"is not valid: {'; '.join(pool.validation_errors[:_FEW]) or pool.valid.message}"
+        message = f"is not valid: {'; '.join(pool.validation_errors[:_NAMED]) or pool.valid.message}"
         yield Finding(
             kind,
             subject,

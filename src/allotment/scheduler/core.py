@@ -30,13 +30,13 @@ from allotment.api.resource import ResourceClaim
 from allotment.api.storage import PersistentVolume, PersistentVolumeClaim
 from allotment.scheduler.binding.binding_stage import (
     BindingGivenUp,
+    BindingGroupBroken,
     BindingsUnderWay,
     Outcomes,
-    PartyBroken,
     PodBound,
     PodReleased,
 )
-from allotment.scheduler.binding.pod_binding import Binding, Party
+from allotment.scheduler.binding.pod_binding import Binding, BindingGroup
 from allotment.scheduler.binding.stale_reservations import ReservationState, Stale, StaleReservations
 from allotment.scheduler.binding.step import BindVolume, MakeClaim, SelectNode, WriteClaim
 from allotment.scheduler.clock import Clock
@@ -446,7 +446,7 @@ class Scheduler:
         for pod in entry.pods:
             self.outbox.say_unschedulable(pod, refusal)
 
-    def _start(self, placed: Sequence[Placement], party: Party | None = None) -> None:
+    def _start(self, placed: Sequence[Placement], party: BindingGroup | None = None) -> None:
         """Starts the bindings of placed pods; those of a party are bound together."""
         self.actions.moment += 1
         now = self.clock.now
@@ -570,7 +570,7 @@ class Scheduler:
                     self._unreserve(binding)
                 case BindingGivenUp(binding):
                     self._given_up(binding)
-                case PartyBroken(party, bound):
+                case BindingGroupBroken(party, bound):
                     self.gangs.broken(party, bound)
 
     def _bound(self, binding: Binding) -> None:

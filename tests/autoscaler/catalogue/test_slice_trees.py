@@ -1,4 +1,4 @@
-"""Machines that publish NodeResourceSlices: planned with for claims of KEP-4381's early form, and compared with what came."""
+"""Machines that publish NodeResourceSlices: planned with for claims of KEP-4381 semantic parameters, and compared with what came."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ from allotment.apiserver.auth.service_account import account_groups, account_of
 
 _PREFIX, _EXTRA = b"impersonate-", b"impersonate-extra-"
 _AUTHENTICATION = "authentication.k8s.io"
-_MANY = 64  # the most values in one request; each needs a decision
+_MOST_VALUES = 64  # the most values in one request; each needs a decision
 
 
 @dataclass(slots=True)
@@ -70,8 +70,8 @@ def wanted(headers: Headers) -> ImpersonationHeaders | None:
         if asked.name_only:
             return None
         raise BadRequest(f"requested {_told(asked)} without impersonating a user name")
-    if len(asked.groups) + sum(map(len, asked.extra.values())) > _MANY:
-        raise BadRequest(f"requested to impersonate more than {_MANY} groups and extra values")
+    if len(asked.groups) + sum(map(len, asked.extra.values())) > _MOST_VALUES:
+        raise BadRequest(f"requested to impersonate more than {_MOST_VALUES} groups and extra values")
     return asked
 
 

@@ -15,7 +15,7 @@ from allotment.apiserver.auth.rule import Rule
 Question = tuple[str, str, str, str]
 """Verb, group, resource, subresource."""
 
-_FEW: Final = 32
+_LISTED_RULES: Final = 32
 """Rules that are faster gone through than looked up."""
 _REMEMBERED: Final = 1024
 """Answers kept with a role; only those that took some looking."""
@@ -39,7 +39,7 @@ class RoleRules:
         self.rules = rules
         self._answers: dict[Question, Granting] = {}
         self._places: tuple[_Places, _Places, _Places] | None = None
-        if len(rules) > _FEW:
+        if len(rules) > _LISTED_RULES:
             verbs, groups, resources = (
                 [rule.verbs for rule in rules],
                 [rule.groups for rule in rules],
@@ -61,7 +61,7 @@ class RoleRules:
                 break
             names.update(rule.names)
         answer = Granting(any_, frozenset(names))
-        if looked > _FEW:
+        if looked > _LISTED_RULES:
             if len(self._answers) >= _REMEMBERED:
                 self._answers.clear()
             self._answers[question] = answer

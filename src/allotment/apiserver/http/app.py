@@ -152,7 +152,7 @@ class App:
 
         ``queued`` is false for callers in this process; otherwise they could wait for the seats of the requests they serve.
         """
-        told = _Told(request, perf_counter())
+        told = _RequestRecord(request, perf_counter())
         try:
             answer = await self._in_time(request, told) if queued else await self._answered(request, told)
         except ClientGone:
@@ -197,7 +197,7 @@ class App:
 
     # --- from the head to the answer ---
 
-    async def _in_time(self, request: Request, told: _Told) -> Response | StreamResponse:
+    async def _in_time(self, request: Request, told: _RequestRecord) -> Response | StreamResponse:
         """Answers the request in its turn, and within its deadline."""
         told.queued = True
         if request.flag("watch") or self._is_page(request.path):
@@ -219,7 +219,7 @@ class App:
         finally:
             self.deadlines.end(task)
 
-    async def _answered(self, request: Request, told: _Told) -> Response | StreamResponse:
+    async def _answered(self, request: Request, told: _RequestRecord) -> Response | StreamResponse:
         self.requests += 1
         reading = request.method in _READING
         self._metrics.reading += reading
@@ -231,7 +231,7 @@ class App:
             self._metrics.reading -= reading
             self._metrics.mutating -= not reading
 
-    async def _judged_and_done(self, request: Request, told: _Told) -> Response | StreamResponse:
+    async def _judged_and_done(self, request: Request, told: _RequestRecord) -> Response | StreamResponse:
         refusal = work = None
         try:
             work = self._work(request, told)
@@ -256,7 +256,7 @@ class App:
         finally:
             bodies.drop(told.place.flow, request)
 
-    async def _seated(self, work: Work, told: _Told) -> Response | StreamResponse:
+    async def _seated(self, work: Work, told: _RequestRecord) -> Response | StreamResponse:
         if told.place.level is None:
             answer = await work()
         else:
@@ -280,7 +280,7 @@ class App:
 
         return await request.body(counted=counted)
 
-    def _check_watches(self, told: _Told) -> None:
+    def _check_watches(self, told: _RequestRecord) -> None:
         """Limits one user to half of all watches. Raises TooManyRequests."""
         mine = self._watches_of.get(told.user, 0)
         if self.watches >= self.max_watches or (told.place.level and mine >= self.max_watches // 2):
@@ -300,7 +300,7 @@ class App:
 
         return StreamResponse(lines(), _nothing, answer.headers, answer.status, answer.content_type)
 
-    def _work(self, request: Request, told: _Told) -> Work:
+    def _work(self, request: Request, told: _RequestRecord) -> Work:
         """Handles everything about a request that does not need its body. Raises StatusError."""
         if request.peer is not None:
             check_page(request.method, request.headers, self._names)
@@ -351,7 +351,7 @@ class App:
     def _is_page(self, path: str) -> bool:
         return self.pages is not None and f"{path}/".startswith(f"{self.pages.root}/")
 
-    def _page(self, pages: Pages, request: Request, told: _Told) -> Work:
+    def _page(self, pages: Pages, request: Request, told: _RequestRecord) -> Work:
         if request.method != "GET":
             raise _not_allowed()
 
@@ -366,7 +366,7 @@ class App:
         return partial(pages.answer, request, who)
 
     async def _watched(
-        self, stream: StreamResponse, lines: AsyncGenerator[bytes, None], told: _Told
+        self, stream: StreamResponse, lines: AsyncGenerator[bytes, None], told: _RequestRecord
     ) -> AsyncGenerator[bytes, None]:
         """The lines of a watch, which is counted from the first line to the last."""
         self.watches += 1
@@ -397,7 +397,7 @@ class App:
             return request.identity
         return self._authentication.identify(request.headers, request.certificate)
 
-    def _allowed(self, request: Request, target: Target, verb: str, told: _Told) -> Identity:
+    def _allowed(self, request: Request, target: Target, verb: str, told: _RequestRecord) -> Identity:
         fields = None
         if verb in ("list", "watch", "deletecollection") and "fieldSelector" in request.query:
             try:
@@ -407,11 +407,11 @@ class App:
         attributes = attributes_of(target, verb, self._identity(request), fields)
         return self._judged(request, attributes, told)
 
-    def _allowed_path(self, request: Request, told: _Told) -> Identity:
+    def _allowed_path(self, request: Request, told: _RequestRecord) -> Identity:
         verb = "get" if _probes(request) else request.method.lower()
         return self._judged(request, Attributes(self._identity(request), verb, path=request.path), told)
 
-    def _judged(self, request: Request, attributes: Attributes, told: _Told) -> Identity:
+    def _judged(self, request: Request, attributes: Attributes, told: _RequestRecord) -> Identity:
         told.identity = attributes.identity
         if told.identity is not ANONYMOUS:
             request.judged(told.identity.name)
@@ -425,7 +425,7 @@ class App:
         return identity
 
 
-class _Told:
+class _RequestRecord:
     """What metrics and logs record about a request so far."""
 
     __slots__ = ("begun", "identity", "labels", "place", "queued", "request", "target", "user", "width")

@@ -28,7 +28,7 @@ class TooSlow(StatusError):
     code: ClassVar[int] = 408
 
 
-class House(Protocol):
+class ListenerState(Protocol):
     """The state that the connections of a listener share."""
 
     app: App
@@ -56,7 +56,7 @@ class HttpConnection(asyncio.BufferedProtocol):
     is the authenticated user, or else the ``address``.
     """
 
-    def __init__(self, house: House, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, house: ListenerState, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self.transport: asyncio.Transport = None  # type: ignore[assignment]  # there before anything else happens
         self.certificate: bytes | None = None

@@ -5,7 +5,7 @@ A binding is a state machine for a pod, driven by events; no call waits.
     WRITING ──► AWAITING (binding conditions, volumes, until a deadline) ──► READY (a gang: until its minimum is) ──► BINDING ──►
     bound └────────────┴───────────────────────────────────────────────────┴──── failure ──► UNDOING ──► given up
 
-Invariants: no member of a gang is bound before the claims of its whole minimum are written and reserved (``Party``), and no pod
+Invariants: no member of a gang is bound before the claims of its whole minimum are written and reserved (``BindingGroup``), and no pod
 before its status names the claims that were made for it.
 A failed write is repeated while it can still succeed. If it cannot, or the pod is deleted, every step is undone in reverse order,
 including the failing one. The pod returns to the queue only when the server has shown the undo.
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from allotment.scheduler.binding.binding_conditions import Readiness, readiness
 from allotment.scheduler.binding.claim_writer import FIRST_REST, LONGEST_REST, ClaimWriter, Draft
-from allotment.scheduler.binding.pod_binding import Binding, BindingStage, Party
+from allotment.scheduler.binding.pod_binding import Binding, BindingGroup, BindingStage
 from allotment.scheduler.binding.step import (
     AwaitConditions,
     AwaitVolumes,
@@ -83,14 +83,14 @@ class BindingGivenUp:
 
 
 @dataclass(frozen=True, slots=True)
-class PartyBroken:
+class BindingGroupBroken:
     """A gang can no longer reach its minimum, and these members are bound."""
 
-    party: Party
+    party: BindingGroup
     bound: Mapping[str, PodInfo]
 
 
-BindingOutcome = PodBound | PodReleased | BindingGivenUp | PartyBroken
+BindingOutcome = PodBound | PodReleased | BindingGivenUp | BindingGroupBroken
 Outcomes = Iterable[BindingOutcome]
 """Outcomes that the receiver must iterate over once, since iterating does the work behind them. It must apply each before it asks
 for the next, which may depend on it."""
@@ -360,7 +360,7 @@ class BindingsUnderWay:
         else:
             self._open(binding.party)
 
-    def _open(self, party: Party) -> None:
+    def _open(self, party: BindingGroup) -> None:
         """Binds the ready members of a gang once enough of them are ready."""
         if party.open or self._enough(party, _READY):
             party.open = True
@@ -369,7 +369,7 @@ class BindingsUnderWay:
                     member.stage = BindingStage.BINDING
                     self._bind(member)
 
-    def _enough(self, party: Party, stages: Container[BindingStage]) -> bool:
+    def _enough(self, party: BindingGroup, stages: Container[BindingStage]) -> bool:
         """Whether the members that are bound or at these stages meet the gang's need. It reads all members, since others than
         those of the party may have come or gone since the gang was placed."""
         gang = party.gang
@@ -383,7 +383,7 @@ class BindingsUnderWay:
         done = sum(phase == "Succeeded" for key, phase in finished if key not in party.bound)
         return not gang.need(there, done)
 
-    def reconsider(self, party: Party, why: str) -> Iterator[BindingOutcome]:
+    def reconsider(self, party: BindingGroup, why: str) -> Iterator[BindingOutcome]:
         """Checks a gang again after other members left: those being bound may have relied on them."""
         if party.open or party.broken:
             return
@@ -409,7 +409,7 @@ class BindingsUnderWay:
         self._end(binding)
         yield PodBound(binding)
         if party is not None and party.evicts:
-            yield PartyBroken(party, {key: binding.pod})
+            yield BindingGroupBroken(party, {key: binding.pod})
 
     def _overtaken(self, binding: Binding) -> Iterator[BindingOutcome]:
         """Handles a pod that another scheduler bound. What was written for it belongs to it now and stays."""
@@ -466,7 +466,7 @@ class BindingsUnderWay:
             yield from self._break(party, why, evicts=not gone)
         yield from self._advance_undo(binding)
 
-    def _break(self, party: Party, why: str, *, evicts: bool) -> Iterator[BindingOutcome]:
+    def _break(self, party: BindingGroup, why: str, *, evicts: bool) -> Iterator[BindingOutcome]:
         """Makes the members of a gang that can no longer reach its minimum give up, except those that may be bound already."""
         party.broken, party.evicts = why, evicts
         for member in list(party.members.values()):
@@ -474,7 +474,7 @@ class BindingsUnderWay:
             if not perhaps_bound:
                 yield from self._fail(member, f"the gang {party.gang.name} cannot be placed whole: {why}")
         if evicts and party.bound:
-            yield PartyBroken(party, party.bound)
+            yield BindingGroupBroken(party, party.bound)
 
     def _advance_undo(self, binding: Binding) -> Iterator[BindingOutcome]:
         if binding.sent or self._of_pod.get(binding.pod.key) is not binding:

@@ -48,7 +48,7 @@ class Binding:
         node: str,
         steps: Sequence[Step],
         started: float,
-        party: Party | None = None,
+        party: BindingGroup | None = None,
     ) -> None:
         self.pod = pod
         self.cycle = cycle
@@ -61,7 +61,7 @@ class Binding:
 
 
 @dataclass(slots=True, eq=False)
-class Party:
+class BindingGroup:
     """The members of a gang that are bound together. ``open`` once the minimum is ready: from then on they are bound."""
 
     gang: Gang

@@ -1,5 +1,5 @@
 """The path of gangs through the scheduler: members are gathered until there are enough, placed as a whole (``session_actions``),
-and bound together (``Party``).
+and bound together (``BindingGroup``).
 
 A gang is one entry of the queue. Once per turn, the scheduler looks again at the groups that changed, because many changes arrive
 at once when a gang is created. This module returns its decisions about a gang, and the core carries them out.
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from allotment.scheduler.binding.pod_binding import Binding, Party
+from allotment.scheduler.binding.pod_binding import Binding, BindingGroup
 from allotment.scheduler.diagnosis import NoNode
 from allotment.scheduler.framework import SUCCESS, Status
 from allotment.scheduler.gangs.gang import Gang, GangNeed, gang_of, incomplete, key_of
@@ -50,7 +50,7 @@ class GangPlaced:
     """Members of a gang that have their nodes in memory and must be bound together."""
 
     placements: Sequence[Placement]
-    party: Party
+    party: BindingGroup
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class Gangs:
         self._outbox = outbox
         self._waits = waits
         self._on = on
-        self._parties: dict[str, Party] = {}  # group → its members being bound
+        self._parties: dict[str, BindingGroup] = {}  # group → its members being bound
         # group → what makes room for it, and since when
         self._cleared: dict[str, tuple[Clearing, float]] = {}
         self._stirred: dict[str, None] = {}  # groups that changed since the last turn
@@ -139,11 +139,11 @@ class Gangs:
             if not party.broken:
                 self._queue.forgive(GANG_PREFIX + group)
 
-    def party(self, group: str) -> Party | None:
+    def party(self, group: str) -> BindingGroup | None:
         """The members of a group that are being bound together, if any are."""
         return self._parties.get(group)
 
-    def broken(self, party: Party, bound: Mapping[str, PodInfo]) -> None:
+    def broken(self, party: BindingGroup, bound: Mapping[str, PodInfo]) -> None:
         """Handles a gang that can no longer reach its minimum while these members are bound."""
         why = f"the gang {party.gang.name} could not be bound whole: {party.broken}"
         for key, was in bound.items():
@@ -224,7 +224,7 @@ class Gangs:
         self._queue.remove(entry.key)
         self._statuses.placed(group)
         if party is None or not party.members or party.broken:
-            party = self._parties[group] = Party(gang)
+            party = self._parties[group] = BindingGroup(gang)
         return GangPlaced(placed, party)
 
     def _refused(self, entry: QueueEntry, gang: Gang, need: GangNeed, refusal: NoNode) -> GangRefused:

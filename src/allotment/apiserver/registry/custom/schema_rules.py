@@ -119,11 +119,11 @@ class _Context:
 
 
 @dataclass(slots=True)
-class _Told:
+class _RuleErrors:
     shape: list[FieldError] = field(default_factory=list)
     rules: list[FieldError] = field(default_factory=list)
 
-    def __iadd__(self, other: _Told) -> _Told:
+    def __iadd__(self, other: _RuleErrors) -> _RuleErrors:
         self.shape += other.shape
         self.rules += other.rules
         return self
@@ -137,9 +137,11 @@ class _Walk:
         self.cost = 0
         self._expensive: list[tuple[int, FieldPath]] = []
 
-    def schema(self, raw: Raw, structural: Structural | None, path: FieldPath, context: _Context) -> _Told:
+    def schema(
+        self, raw: Raw, structural: Structural | None, path: FieldPath, context: _Context
+    ) -> _RuleErrors:
         """``structural`` is the schema as values see it; None off the spine."""
-        told = _Told(list(_plain_errors(raw, path, context)))
+        told = _RuleErrors(list(_plain_errors(raw, path, context)))
         inner = replace(context, root=False)
         properties: Raw = raw.get("properties") or {}
         additional, items = raw.get("additionalProperties"), raw.get("items")
@@ -185,7 +187,7 @@ class _Walk:
         structural: Structural | None,
         path: FieldPath,
         context: _Context,
-    ) -> _Told:
+    ) -> _RuleErrors:
         below = replace(context, root=False, cardinality=_times(context.cardinality, raw))
         if (context.root or raw.get("x-kubernetes-embedded-resource")) and name in META_FIELDS:
             below = replace(below, inside_meta=True)
