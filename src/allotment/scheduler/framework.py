@@ -42,11 +42,11 @@ class Status:
     the pod's node selector": a plural verb first), and is a sentence of its own elsewhere. It holds counts, never names of
     other users' objects.
 
-        A rejection by Filter is ``lasting`` if it holds until the node itself or its devices change, whatever runs there and
-        whatever is in use. The scheduler does not ask about the node again before then.
+    A rejection by Filter is ``lasting`` if it holds until the node itself or its devices change, whatever runs there and
+    whatever is in use. The scheduler does not ask about the node again before then.
 
-        A rejection by PreEnqueue ``awaits`` a kind if the pod waits for a controller to make an object of that kind. While
-        objects of the kind keep appearing, the pod's own may be next, so the condition does not mention it yet."""
+    A rejection by PreEnqueue ``awaits`` a kind if the pod waits for a controller to make an object of that kind. While
+    objects of the kind keep appearing, the pod's own may be next, so the condition does not mention it yet."""
 
     code: StatusCode = StatusCode.SUCCESS
     plugin: str = ""

@@ -83,7 +83,7 @@ class Assignments:
     """All ways to give each node a bundle so that at least ``need`` members are placed. Larger bundles for the first node come
     first.
 
-        Iterating raises SearchCutOff when ``budget`` steps are used up.
+    Iterating raises SearchCutOff when ``budget`` steps are used up.
     """
 
     def __init__(self, counts: Bundle, frontiers: Sequence[Sequence[Bundle]], need: int, budget: int) -> None:
