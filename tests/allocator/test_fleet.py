@@ -4,8 +4,8 @@ import random
 from collections.abc import Callable
 
 import pytest
+from hypothesis import example, settings
 from hypothesis import given as suppose
-from hypothesis import settings
 from hypothesis import strategies as st
 
 from allotment.allocator import fleet as fleet_module
@@ -545,6 +545,9 @@ def test_shrunk_counters_are_overdrawn_on_every_node_that_draws_on_them(make_fle
 
 
 @settings(max_examples=30, deadline=None)
+@example(
+    seed=37340485
+)  # a pool that nodes share has a selector that no allocation can write; one node has other devices before it
 @suppose(seed=st.integers(0, 2**32 - 1))
 def test_a_fleet_agrees_with_a_fresh_allocator_after_every_change(seed: int) -> None:
     run(random.Random(seed), changes=8)

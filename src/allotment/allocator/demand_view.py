@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from allotment.allocator.allocate import numbered_shares, solve
 from allotment.allocator.errors import AllocationError
-from allotment.allocator.fingerprint import Lens, Numbering
+from allotment.allocator.fingerprint import Lens, Numbering, unwritable
 from allotment.allocator.held import NOTHING_HELD
 from allotment.allocator.outcome import Outcome
 from allotment.allocator.paused_searches import PausedSearches
@@ -267,7 +267,7 @@ class DemandView:
         plain = not (errors or self._demanding or relevant & site.shareable) and all(
             p.usable for p in site.pools
         )
-        if not plain:
+        if not plain or unwritable(site.devices):
             return None, relevant
         return tuple([suits.selectable & suits.allowed for suits in terms.suits]), relevant
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from allotment.allocator.constraint import elements_of, static_attribute
 from allotment.allocator.errors import AllocationError
 from allotment.allocator.nodeselector import node_matches
+from allotment.allocator.result import terms_of
 from allotment.allocator.selector import ReadPart, device_features, parts_of
 from allotment.allocator.suits import NODE_OPERATIONS
 from allotment.cel.device import CelError, compile_derived
@@ -133,9 +134,17 @@ def _skeleton(site: Site) -> Hashable:
         ]
     )
     declares = NODE_OPERATIONS in site.node.status.declared_features
-    return pools, tuple(
-        [_bones(device, ordinals[device.id.of_pool], site, declares) for device in site.devices]
-    )
+    bones = [_bones(device, ordinals[device.id.of_pool], site, declares) for device in site.devices]
+    return pools, tuple(bones), unwritable(site.devices)
+
+
+def unwritable(devices: Sequence[PooledDevice]) -> Hashable:
+    """Where a device has a selector that no allocation can write: for each device, whether it has, or is of one node, which spares an
+    allocation from writing any. Otherwise nothing, as where a device can be used does not distinguish nodes."""
+    terms = [terms_of(device) for device in devices]
+    if all(each is None or len(each) <= 1 for each in terms):
+        return None
+    return tuple([None if each is None else len(each) > 1 for each in terms])
 
 
 def _counters(counter_set: object) -> Hashable:

@@ -156,10 +156,9 @@ def node_selector(devices: Sequence[PooledDevice], node_name: str) -> NodeSelect
     fields: list[NodeSelectorRequirement] = []
     expressions: list[NodeSelectorRequirement] = []
     for device in devices:
-        bound = device.spec if device.slice.spec.per_device_node_selection else device.slice.spec
-        if bound.node_name is not None or device.spec.binds_to_node:
+        terms = terms_of(device)
+        if terms is None:
             return _only(node_name)
-        terms = bound.node_selector.node_selector_terms if bound.node_selector is not None else ()
         if len(terms) > 1:
             raise AllocationError(
                 f"device {device.id}: its nodeSelector has {len(terms)} terms; a slice may have only one"
@@ -171,6 +170,14 @@ def node_selector(devices: Sequence[PooledDevice], node_name: str) -> NodeSelect
         return None
     term = NodeSelectorTerm(match_fields=tuple(fields), match_expressions=tuple(expressions))
     return NodeSelector(node_selector_terms=(term,))
+
+
+def terms_of(device: PooledDevice) -> Sequence[NodeSelectorTerm] | None:
+    """The terms that select the nodes of a device, of which an allocation can write one; None for a device of one node."""
+    bound = device.spec if device.slice.spec.per_device_node_selection else device.slice.spec
+    if bound.node_name is not None or device.spec.binds_to_node:
+        return None
+    return bound.node_selector.node_selector_terms if bound.node_selector is not None else ()
 
 
 @lru_cache(maxsize=1024)
