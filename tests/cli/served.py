@@ -6,6 +6,7 @@ import asyncio
 import io
 import signal
 import subprocess
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass
@@ -88,13 +89,18 @@ def component(*arguments: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def said(process: subprocess.Popen[str], words: str) -> str:
-    """The first line of a component that has these words."""
+    """The first line of a component that has these words. A component that does not say them for long is ended."""
     assert process.stderr is not None
     lines = []
-    for line in process.stderr:
-        if words in line:
-            return line.strip()
-        lines.append(line)
+    late = threading.Timer(PATIENCE, process.kill)
+    late.start()
+    try:
+        for line in process.stderr:
+            if words in line:
+                return line.strip()
+            lines.append(line)
+    finally:
+        late.cancel()
     raise AssertionError(f"it ended without {words!r}: {''.join(lines)}")
 
 
