@@ -1,4 +1,4 @@
-"""From pods that find no place to machines that run them, and back to nothing: with a real scheduler, and machines that are played."""
+"""From pods that find no place to machines that run them, and back to nothing: with a real scheduler, and simulated machines."""
 
 from __future__ import annotations
 
@@ -133,6 +133,16 @@ async def scale(cluster: Cluster, name: str, count: int) -> None:
     await cluster.admin.plain("apps/v1", "replicasets").patch(name, {"spec": {"replicas": count}}, "default")
 
 
+async def four_wait(cluster: Cluster) -> None:
+    """For the machines that come for four pods to be planned at once, the scheduler must have refused all of them before."""
+    await cluster.create(replicas("web", 4))
+    await cluster.eventually(lambda: sum(map(refused, cluster.seen.of(Pod).all())) == 4, "four pods wait")
+
+
+def refused(pod: Pod) -> bool:
+    return any(each.type == "PodScheduled" and each.status == "False" for each in pod.status.conditions)
+
+
 def of(cluster: Cluster, name: str) -> list[Pod]:
     return [each for each in cluster.seen.of(Pod).all() if each.metadata.name.startswith(name)]
 
@@ -146,8 +156,9 @@ def test_cheaper_machines_come_before_dear_ones_go(tmp_path: Path) -> None:
             type_("four", {"a": "4"}, dynamicResources=gpus(4)),
             at_once(),
         )
-        async with looping(cluster, types):
-            await cluster.create(replicas("web", 4))
+        async with looping(cluster, types, autoscaled=False):
+            await four_wait(cluster)
+            await autoscaling(cluster, types)
             await cluster.eventually(lambda: len(running(cluster)) == 4)
             assert list(kinds(cluster).values()) == ["four/a"]
             [old] = claims(cluster)
@@ -174,8 +185,9 @@ def test_everything_stays_if_a_cheaper_machine_cannot_be_had_and_that_is_not_tri
             type_("four", {"a": "4"}, dynamicResources=gpus(4)),
             at_once(annotations={"allotment.dev/out-of-stock": "one"}),
         )
-        async with looping(cluster, types):
-            await cluster.create(replicas("web", 4))
+        async with looping(cluster, types, autoscaled=False):
+            await four_wait(cluster)
+            await autoscaling(cluster, types)
             await cluster.eventually(lambda: len(running(cluster)) == 4)
             [old] = claims(cluster)
             await scale(cluster, "web", 1)
@@ -208,8 +220,8 @@ def test_an_exchange_is_finished_whatever_write_fails(tmp_path: Path, at: int, f
         )
         async with looping(cluster, types, autoscaled=False):
             failing = Failing.once(at, fault)
+            await four_wait(cluster)
             part = await autoscaling(cluster, types, failing)
-            await cluster.create(replicas("web", 4))
             await cluster.eventually(lambda: len(running(cluster)) == 4)
             await scale(cluster, "web", 1)
             await failing.strike()
