@@ -25,14 +25,16 @@ ifneq ($(shell $(BIN)/python -c 'import pip, allotment' 2>/dev/null && echo work
 $(shell rm -f $(RUNS) $(READY))
 endif
 
-# Other people's packages come first, each compared with its hashes; then ours, from this folder.
+# Other people's packages come first, each compared with its hashes; then ours, from this folder. The list is complete: without
+# --no-deps, pip would ask for the newest version of a package with extras (httpx2[http2]) and refuse it for want of a hash.
 define INSTALL
 	@echo "setting up $(VENV) ..."
 	@test -e $(RUNS) || { rm -rf $(VENV) && $(PYTHON) -m venv $(VENV); }
 	@rm -f $(RUNS) $(READY)
 	@$(1) constraints.txt >$(VENV)/requirements.txt
-	@$(PIP) install --require-hashes -r $(VENV)/requirements.txt
+	@$(PIP) install --no-deps --require-hashes -r $(VENV)/requirements.txt
 	@$(PIP) install --no-deps --no-build-isolation -e .
+	@$(PIP) check
 endef
 PIP = $(BIN)/python -m pip --quiet --disable-pip-version-check
 
