@@ -45,7 +45,7 @@ def test_of_many_values_the_first_are_shown(values: list[str], expected: str) ->
 
 
 def test_a_long_expression_is_cut_to_the_length_that_is_shown() -> None:
-    assert cut("x" * phrases.EXPRESSION_LENGTH) == "x" * phrases.EXPRESSION_LENGTH
+    assert cut("x" * phrases.SHOWN_EXPRESSION_LENGTH) == "x" * phrases.SHOWN_EXPRESSION_LENGTH
     assert cut("x" * 200, 10) == "xxxxxxx..."
     assert phrases.on_one_line("a  &&\n\t b") == "a && b"
 

@@ -42,7 +42,7 @@ def want_all(problem: dict[str, Any], rng: random.Random) -> None:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small problems are solved before the search loses patience and counts at every step; here it has none."""
-    monkeypatch.setattr(search, "_PATIENCE", -1)
+    monkeypatch.setattr(search, "_PATIENT_TURNS", -1)
 
 
 @pytest.mark.parametrize("batch", range(8))

@@ -100,7 +100,7 @@ def test_an_expression_that_was_stored_still_compiles_when_its_feature_is_off() 
 
 
 def test_answers_are_forgotten_rather_than_kept_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_REMEMBERED", 4)
+    monkeypatch.setattr(module, "_ANSWERS_REMEMBERED", 4)
     subject = SelectorTest(f"{mine('uuid')} != 'x'", ALL)
     for number in range(20):
         assert subject.ask(placed(device("d", uuid=f"u{number}"))) is True

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 import uvloop
 
-from allotment.client.over_pipe import A_TURN, WINDOW, Pipe
+from allotment.client.over_pipe import A_TURN, WINDOW_LINES, Pipe
 from allotment.client.transport import Call, Disconnected, Reply, Stream
 
 PATIENCE = 60.0
@@ -145,7 +145,7 @@ def test_each_call_has_its_own_time_and_one_without_a_limit_goes_on() -> None:
 
 def test_a_stream_ends_when_it_ends_and_fails_when_it_fails() -> None:
     async def case(near: Pipe, far: Pipe, echo: Echo) -> None:
-        count = 3 * WINDOW + 1
+        count = 3 * WINDOW_LINES + 1
         async with near.to("echo").stream(Call("GET", f"/{count}")) as stream:
             assert stream.headers == {"path": f"/{count}"}
             assert [line async for line in stream.lines()] == [b"%d" % number for number in range(count)]
@@ -183,18 +183,18 @@ def test_lines_that_came_together_stay_together() -> None:
 
 def test_a_slow_reader_holds_up_only_its_own_stream() -> None:
     async def case(near: Pipe, far: Pipe, echo: Echo) -> None:
-        async with near.to("echo").stream(Call("GET", f"/{10 * WINDOW}")) as slow:
-            await until(lambda: echo.sent > WINDOW)
+        async with near.to("echo").stream(Call("GET", f"/{10 * WINDOW_LINES}")) as slow:
+            await until(lambda: echo.sent > WINDOW_LINES)
             assert (await near.to("echo").call(Call("GET", "/still"))).status == 201
-            assert echo.sent == WINDOW + 1  # the last of them waits for room
+            assert echo.sent == WINDOW_LINES + 1  # the last of them waits for room
             async with near.to("echo").stream(Call("GET", "/5000")) as other:
                 assert len([line async for line in other.lines()]) == 5000
-            assert len([line async for line in slow.lines()]) == 10 * WINDOW
+            assert len([line async for line in slow.lines()]) == 10 * WINDOW_LINES
 
     between(case)
 
 
-@pytest.mark.parametrize("path", ["/silence", f"/{10 * WINDOW}"])
+@pytest.mark.parametrize("path", ["/silence", f"/{10 * WINDOW_LINES}"])
 def test_a_stream_that_is_left_ends_at_the_other_end(path: str) -> None:
     async def case(near: Pipe, far: Pipe, echo: Echo) -> None:
         async with near.to("echo").stream(Call("GET", path)):

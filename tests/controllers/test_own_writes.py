@@ -56,7 +56,7 @@ def test_a_write_that_was_lost_is_not_waited_for_for_ever(restored: bool) -> Non
 
 
 def test_only_what_is_on_its_way_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(own_writes, "_ROOM", 10)
+    monkeypatch.setattr(own_writes, "_LEAST_ROOM", 10)
     copy = Copy()
     writes = made(copy)
     for number in range(1, 1001):

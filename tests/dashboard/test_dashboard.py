@@ -128,7 +128,7 @@ def test_nobody_sees_a_name_that_they_may_not_list_and_everybody_the_counts(tmp_
 
 
 def test_of_very_many_namespaces_some_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rights, "NAMESPACES", 1)
+    monkeypatch.setattr(rights, "MOST_NAMESPACES", 1)
 
     async def steps(made: World) -> None:
         await made.bind("anna", "allotment:viewer")
@@ -307,7 +307,7 @@ def test_pods_come_with_the_schedulers_words_and_go_when_they_have_a_node(tmp_pa
 def test_of_many_pods_those_that_wait_longest_are_told_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waiting, "TOLD", 1)
+    monkeypatch.setattr(waiting, "ROWS_LISTED", 1)
 
     async def steps(made: World) -> None:
         told = (await made.fleet(ADMINISTRATOR))["waiting"]
@@ -415,7 +415,7 @@ async def until_end(watch: Watch) -> None:
 def test_people_are_bounded_and_those_who_left_make_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(views, "VIEWS", 2)
+    monkeypatch.setattr(views, "MOST_VIEWS", 2)
 
     async def steps(made: World) -> None:
         async with following(made, person("anna")) as first, following(made, person("bob")) as second:
@@ -500,7 +500,7 @@ def test_a_slow_reader_costs_no_more_than_there_are_pools_and_gets_the_last_stat
 
 
 def test_viewers_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dashboard, "VIEWERS", 1)
+    monkeypatch.setattr(dashboard, "MOST_VIEWERS", 1)
 
     async def steps(made: World) -> None:
         async with following(made, ADMINISTRATOR) as watch:

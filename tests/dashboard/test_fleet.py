@@ -14,7 +14,7 @@ from allotment.allocator.pool import PoolID
 from allotment.api.meta import ApiStruct, ObjectMeta
 from allotment.api.pools import ResourcePool, ResourcePoolSpec, ResourcePoolStatus, ResourcePoolSummary
 from allotment.api.resource import ResourceClaim, ResourceSlice
-from allotment.dashboard.fleet import HOLDERS, FleetPicture
+from allotment.dashboard.fleet import HOLDERS_NAMED, FleetPicture
 from tests.allocator.build import DRIVER, device, slice_
 from tests.usage.build import holder, part, rule
 
@@ -101,10 +101,10 @@ def test_a_device_is_told_with_its_words_and_its_own_node_only_if_the_pool_has_n
 
 
 def test_of_many_claims_on_a_device_some_are_named_and_the_rest_counted() -> None:
-    admins = [holder(f"c{n:02}", part("a", admin=True)) for n in range(HOLDERS + 5)]
+    admins = [holder(f"c{n:02}", part("a", admin=True)) for n in range(HOLDERS_NAMED + 5)]
     [pool] = told(fleet_of(gpus("a"), *admins))
     claims = pool["devices"][0][3]
-    assert len(claims) == HOLDERS + 1
+    assert len(claims) == HOLDERS_NAMED + 1
     assert claims[0] == "ns/c00 (admin access)"
     assert claims[-1] == "5 more"
 

@@ -13,7 +13,7 @@ from allotment.autoscaler.catalogue.node_claims import claim_of
 from allotment.autoscaler.catalogue.overlays import evaluate
 from allotment.dashboard.machine_choice import MachineChoice
 from allotment.dashboard.machine_choice_document import overlay_document, type_document
-from allotment.dashboard.machine_document import TOLD, claims_document, notes
+from allotment.dashboard.machine_document import ROWS_LISTED, claims_document, notes
 from allotment.dashboard.rights import Namespaces, Rights
 from allotment.dashboard.source_document import sources_document
 from tests.autoscaler.build import GPU, catalogue, evaluated, gpus, group, is_type, overlay, pool, type_
@@ -157,8 +157,8 @@ def test_machines_with_something_wrong_come_first_then_those_on_their_way() -> N
 
 
 def test_of_many_machines_the_first_are_told() -> None:
-    told = claims_document([node_claim(f"c-{number}") for number in range(TOLD + 5)], CHOICE)
-    assert (told["count"], len(told["rows"])) == (TOLD + 5, TOLD)
+    told = claims_document([node_claim(f"c-{number}") for number in range(ROWS_LISTED + 5)], CHOICE)
+    assert (told["count"], len(told["rows"])) == (ROWS_LISTED + 5, ROWS_LISTED)
 
 
 # --- overlays and types ---

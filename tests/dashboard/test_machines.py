@@ -175,7 +175,7 @@ def test_changes_are_told_part_by_part(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_pages_of_both_sorts_count_as_viewers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("allotment.dashboard.dashboard.VIEWERS", 1)
+    monkeypatch.setattr("allotment.dashboard.dashboard.MOST_VIEWERS", 1)
 
     async def steps(made: World) -> None:
         async with made.as_(ADMINISTRATOR).watch("/ui/api/machines/changes") as watch:
@@ -272,7 +272,7 @@ def test_who_asks_for_the_same_shares_the_answer_and_nobody_else_does(tmp_path: 
 
 
 def test_plans_are_bounded_and_one_is_made_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plans, "ASKED", 2)
+    monkeypatch.setattr(plans, "MOST_PLANS", 2)
 
     async def steps(made: World) -> None:
         planner = planning(made)

@@ -9,7 +9,14 @@ import msgspec
 import pytest
 
 from allotment.autoscaler.provision.plan import LeftOut, NewNode, Plan, PodPlace
-from allotment.dashboard.plan_document import ALIKE, MACHINES, PODS, headline, plan_document, proof
+from allotment.dashboard.plan_document import (
+    GROUPS_LISTED,
+    MACHINES_LISTED,
+    PODS_LISTED,
+    headline,
+    plan_document,
+    proof,
+)
 from allotment.dashboard.price import price
 from tests.autoscaler.build import evaluated, pool, type_
 
@@ -112,21 +119,21 @@ def test_pods_left_out_for_the_same_reasons_are_told_together_with_the_types_of_
 
 
 def test_of_very_much_the_first_are_told_and_how_many_more_there_are() -> None:
-    many = 10 * PODS
+    many = 10 * PODS_LISTED
     types = {f"type-{number}": f"reason {number} {'x' * 1000}" for number in range(many)}
-    out = tuple(left(f"pod-{number}", f"why {number}", **types) for number in range(2 * ALIKE))
+    out = tuple(left(f"pod-{number}", f"why {number}", **types) for number in range(2 * GROUPS_LISTED))
     nodes = [
-        new(f"n-{number}", *[f"p-{number}-{each}" for each in range(2 * PODS)])
-        for number in range(2 * MACHINES)
+        new(f"n-{number}", *[f"p-{number}-{each}" for each in range(2 * PODS_LISTED)])
+        for number in range(2 * MACHINES_LISTED)
     ]
     made = replace(plan(*nodes, existing=many), pending=out)
     told = plan_document(made, ["note"] * many)
-    assert len(told["machines"][0]["each"]) == MACHINES
-    assert told["machines"][0]["count"] == 2 * MACHINES
-    assert len(told["machines"][0]["each"][0]["pods"]) == PODS
-    assert told["machines"][0]["each"][0]["count"] == 2 * PODS
-    assert (told["existing"]["count"], len(told["existing"]["pods"])) == (many, PODS)
-    assert (len(told["left"]), told["moreLeft"]) == (ALIKE, ALIKE)
+    assert len(told["machines"][0]["each"]) == MACHINES_LISTED
+    assert told["machines"][0]["count"] == 2 * MACHINES_LISTED
+    assert len(told["machines"][0]["each"][0]["pods"]) == PODS_LISTED
+    assert told["machines"][0]["each"][0]["count"] == 2 * PODS_LISTED
+    assert (told["existing"]["count"], len(told["existing"]["pods"])) == (many, PODS_LISTED)
+    assert (len(told["left"]), told["moreLeft"]) == (GROUPS_LISTED, GROUPS_LISTED)
     assert len(msgspec.json.encode(told)) < 3_000_000
 
 

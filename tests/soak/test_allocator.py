@@ -48,7 +48,7 @@ def test_problems_beside_brute_force(kind: str, strategy: str, count: int, numbe
 
 @pytest.mark.parametrize("number", range(PARTS))
 def test_counting_at_every_step(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search, "_PATIENCE", -1)
+    monkeypatch.setattr(search, "_PATIENT_TURNS", -1)
     for seed in part(number, PROBLEMS // 8):
         check(seed, "small")
         check(seed, "tangle")

@@ -18,7 +18,7 @@ from allotment.api.core import Node
 from allotment.api.quantity import Quantity
 from allotment.api.resource import DeviceClass, DeviceConstraint, ResourceClaim, ResourceSlice
 from allotment.usage.changes import ChangeKind
-from allotment.usage.remedies import MOST_OFFERED, TAINTS, Remedies, remedies
+from allotment.usage.remedies import MOST_OFFERED, MOST_TAINT_KEYS, Remedies, remedies
 from tests import bruteforce
 from tests.allocator.build import (
     ANY,
@@ -309,7 +309,7 @@ def test_a_search_that_gives_up_is_told() -> None:
 
 def test_hostile_sizes_are_bounded() -> None:
     """Devices with a taint each of its own, and a claim of all that may be written into one."""
-    many = [device(f"d{n}", taints=[taint(f"k{n}")]) for n in range(TAINTS + 8)]
+    many = [device(f"d{n}", taints=[taint(f"k{n}")]) for n in range(MOST_TAINT_KEYS + 8)]
     wanted = claim(
         *[request(f"r{n}", *["false"] * 32, count=32, capacity={"m": "1Ei"}) for n in range(32)],
         constraints=[match(f"a{n}") for n in range(32)],

@@ -27,7 +27,7 @@ Element = tuple[str, object]
 FREE = -1
 """State of a constraint that binds no device yet."""
 
-_REMEMBERED = 4096  # the most masks cached for one constraint
+_MASKS_REMEMBERED = 4096  # the most masks cached for one constraint
 
 
 def elements_of(attribute: DeviceAttribute, *, lists: bool) -> list[Element]:
@@ -128,7 +128,7 @@ class Constraint:
         key = (id(values), state)
         mask = self._allowed.get(key)
         if mask is None:
-            if len(self._allowed) >= _REMEMBERED:
+            if len(self._allowed) >= _MASKS_REMEMBERED:
                 self._allowed.clear()
             mask = self._allowed[key] = self._compute(values, state)
         return mask

@@ -30,7 +30,7 @@ NOBODY = -1
 UNGROUPED = -2
 """State of a counter set whose devices in use have no groups. Other states are bit sets of the common groups."""
 
-_REMEMBERED = 4096  # the most least amounts cached for one site
+_AMOUNTS_REMEMBERED = 4096  # the most least amounts cached for one site
 
 
 class Draw:
@@ -137,7 +137,7 @@ class CounterTable:
                 if candidates >> position & 1
             ]
             drawing = len(amounts) == candidates.bit_count() and amounts
-            if len(self._least) >= _REMEMBERED:
+            if len(self._least) >= _AMOUNTS_REMEMBERED:
                 self._least.clear()
             least = self._least[key] = min(amounts) if drawing else 0
         return least

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _ANSWERS_KEPT = 20_000
 _ORDERS_KEPT = 256
 """The most orders of devices that depend on use, cached for one sight."""
-_STRANGERS = 64
+_SIGHTS_UNTIL_CHECK = 64
 """How many nodes may look different before we check whether most do."""
 
 
@@ -208,7 +208,7 @@ class DemandView:
             terms = Terms(site, self._demand)
         except AllocationError as exc:
             return _Sight(self._numbers.of(look), -1, None, str(exc))
-        if len(self._sights) > _STRANGERS and 2 * len(self._sights) > len(self._static):
+        if len(self._sights) > _SIGHTS_UNTIL_CHECK and 2 * len(self._sights) > len(self._static):
             # Hardly two nodes look alike, so judge devices as the search reaches them, not all in advance.
             plain = self._strategy == FIRST_FIT or terms.may_fail()
             return _Sight(self._numbers.of(look), (1 << len(site.devices)) - 1, terms, plain=plain)

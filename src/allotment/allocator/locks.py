@@ -25,7 +25,7 @@ from allotment.allocator.counters import NOBODY
 if TYPE_CHECKING:
     from allotment.allocator.counters import Counters, Draw
 
-_UNIT = 5040
+_WHOLE_LOCK = 5040
 """The weight of a whole: halves, thirds and so on up to tenths of it are whole numbers."""
 
 _MASKS_MAX = 8
@@ -118,7 +118,8 @@ class Locks:
     def _least(self, mask: int) -> int:
         """The weight of the lightest device in a mask."""
         return min(
-            (weight for position, weight in self._weights.items() if mask >> position & 1), default=_UNIT
+            (weight for position, weight in self._weights.items() if mask >> position & 1),
+            default=_WHOLE_LOCK,
         )
 
     # --- trees ---
@@ -148,7 +149,7 @@ class Locks:
 
     def _weigh(self, root: _Split) -> None:
         """Gives each device its part of the root, if all parts of a group were alike."""
-        stack = [(root, _UNIT)]
+        stack = [(root, _WHOLE_LOCK)]
         while stack:
             split, weight = stack.pop()
             for way in split.ways.values():

@@ -12,7 +12,7 @@ from allotment.allocator.effort import Effort, Paused
 from allotment.allocator.problem import Problem
 from allotment.allocator.search import Answer, Search
 
-_KEPT = 16
+_SEARCHES_KEPT = 16
 
 
 class PausedSearches:
@@ -31,7 +31,7 @@ class PausedSearches:
         if answer is not None:
             return search.problem, answer
         search.problem.detach()
-        if len(self._kept) >= _KEPT:
+        if len(self._kept) >= _SEARCHES_KEPT:
             del self._kept[next(iter(self._kept))]
         self._kept[key] = search
         raise Paused

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from allotment.api.resource import DeviceTaint
 
-EXPRESSION_LENGTH = 80
+SHOWN_EXPRESSION_LENGTH = 80
 """Characters of an expression that a reason shows."""
 DETAILS_SHOWN = 3
 """Different values that a reason shows; of the rest it says how many there are."""
@@ -57,7 +57,7 @@ def on_one_line(expression: str) -> str:
     return " ".join(expression.split())
 
 
-def cut(expression: str, most: int = EXPRESSION_LENGTH) -> str:
+def cut(expression: str, most: int = SHOWN_EXPRESSION_LENGTH) -> str:
     """The beginning of an expression that is too long to be shown whole."""
     return expression if len(expression) <= most else f"{expression[: most - 3]}..."
 

@@ -43,10 +43,10 @@ if TYPE_CHECKING:
 DEFAULT_BUDGET = 500_000
 """Steps before the search gives up and says so. A step is one device tried or one request entered."""
 
-_REMEMBERED = 100_000
+_DEAD_ENDS_REMEMBERED = 100_000
 """The most dead ends that are cached."""
 
-_PATIENCE = 16
+_PATIENT_TURNS = 16
 """How often the search turns back before it counts at every step, which many searches never need."""
 
 
@@ -254,7 +254,7 @@ class Search:
             if self._bounds is not None:
                 if slot.candidates.bit_count() < missing:
                     return _Step.DEAD
-                if self._turns > _PATIENCE and self._bounds.hopeless(
+                if self._turns > _PATIENT_TURNS and self._bounds.hopeless(
                     number, ask, missing, slot.candidates, self._taken, self._states
                 ):
                     self._remember(slot)
@@ -309,7 +309,7 @@ class Search:
                 return self._open(slot.request, ask, slot.index + 1, position + 1)
             self._skip_class(slot, position)
         self._stack.pop()
-        if self._turns > _PATIENCE:
+        if self._turns > _PATIENT_TURNS:
             self._remember(slot)
         return _Step.DEAD
 
@@ -471,7 +471,7 @@ class Search:
 
     def _remember(self, slot: _Slot) -> None:
         """Records that nothing works from here on."""
-        if len(self._dead) >= _REMEMBERED:
+        if len(self._dead) >= _DEAD_ENDS_REMEMBERED:
             self._dead.clear()
         self._dead.add(self._key(slot))
 

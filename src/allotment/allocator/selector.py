@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from allotment.cel.device import Reads
 
 # the most answers cached for one expression; with a projection on a uuid they would grow without end
-_REMEMBERED = 65536
+_ANSWERS_REMEMBERED = 65536
 
 
 class NotKnownYet(str):
@@ -97,7 +97,7 @@ class SelectorTest:
         key = tuple([part.of(device) for part in self.parts])
         answer = self._answers.get(key)
         if answer is None:
-            if len(self._answers) >= _REMEMBERED:
+            if len(self._answers) >= _ANSWERS_REMEMBERED:
                 self._answers.clear()
             answer = self._answers[key] = self._evaluate(self._program, device)
         return answer

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 GROUPS = ("resource.k8s.io", "allotment.dev")
 """The groups of our own parameter kinds: the second on a cluster whose API server does not know them."""
 
-_REMEMBERED = 65536  # answers per expression
+_ANSWERS_REMEMBERED = 65536  # answers per expression
 _TESTS_KEPT = 10_000
 
 
@@ -72,7 +72,7 @@ class InstanceTest:
         key = tuple([part.of(device) for part in self.parts])
         answer = self._answers.get(key)
         if answer is None:
-            if len(self._answers) >= _REMEMBERED:
+            if len(self._answers) >= _ANSWERS_REMEMBERED:
                 self._answers.clear()
             answer = self._answers[key] = self._evaluate(device.maps)
         return answer

@@ -15,7 +15,7 @@ from typing import Final, NoReturn
 
 from allotment.api.text import quoted
 
-_LONGEST: Final = 256
+_LONGEST_SCHEDULE: Final = 256
 _FIELDS: Final = (("minute", 0, 59), ("hour", 0, 23), ("day", 1, 31), ("month", 1, 12), ("weekday", 0, 6))
 _MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _WEEKDAYS: Final = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
@@ -66,8 +66,8 @@ class Schedule:
     @classmethod
     def parse(cls, text: str) -> Schedule:
         """Raises CronError."""
-        if len(text) > _LONGEST:
-            _refuse(text, f"it is longer than {_LONGEST}")
+        if len(text) > _LONGEST_SCHEDULE:
+            _refuse(text, f"it is longer than {_LONGEST_SCHEDULE}")
         return _parse(text)
 
     def last(self, now: datetime, within: timedelta) -> datetime | None:

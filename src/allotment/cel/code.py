@@ -16,10 +16,10 @@ from allotment.cel.values import Value
 Frame: TypeAlias = list[Any]
 Closure: TypeAlias = Callable[[Frame], Value]
 
-COST: Final = 0
-LIMIT: Final = 1
-ABSORBED: Final = 2
-COPIED: Final = 3
+COST_INDEX: Final = 0
+LIMIT_INDEX: Final = 1
+ABSORBED_INDEX: Final = 2
+COPIED_INDEX: Final = 3
 
 UNSET: Final = object()
 """What a slot of ``cel.bind`` holds until its value is asked for."""
@@ -41,6 +41,6 @@ def constant(value: Value, cost: int = 0) -> Code:
 
 def charge(frame: Frame, cost: int) -> None:
     """Adds a cost that depends on values. Raises beyond the limit."""
-    frame[COST] += cost
-    if frame[COST] > frame[LIMIT]:
-        raise CelCostExceeded(frame[LIMIT])
+    frame[COST_INDEX] += cost
+    if frame[COST_INDEX] > frame[LIMIT_INDEX]:
+        raise CelCostExceeded(frame[LIMIT_INDEX])

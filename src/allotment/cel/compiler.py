@@ -16,7 +16,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from allotment.cel import folds, paths
-from allotment.cel.code import ABSORBED, COPIED, COST, Closure, Code, Frame, charge, constant
+from allotment.cel.code import (
+    ABSORBED_INDEX,
+    COPIED_INDEX,
+    COST_INDEX,
+    Closure,
+    Code,
+    Frame,
+    charge,
+    constant,
+)
 from allotment.cel.declare import Overload
 from allotment.cel.dispatch import dispatch
 from allotment.cel.errors import CelCostExceeded, CelNoSuchOverload, CelRuntimeError
@@ -129,7 +138,7 @@ class Compiler:
             if answer is True:
                 return when_true(frame)
             if answer is False:
-                frame[COST] += extra
+                frame[COST_INDEX] += extra
                 return when_false(frame)
             raise CelNoSuchOverload
 
@@ -164,11 +173,11 @@ class Compiler:
                 except CelCostExceeded:
                     raise
                 except CelRuntimeError as exc:
-                    frame[ABSORBED] = True
+                    frame[ABSORBED_INDEX] = True
                     error = error or exc
                     continue
                 if value is deciding:
-                    frame[COST] -= unspent
+                    frame[COST_INDEX] -= unspent
                     return deciding
                 if value is not True and value is not False:
                     error = error or CelNoSuchOverload()
@@ -189,7 +198,7 @@ class Compiler:
                 raise CelNoSuchOverload
             if value.present:
                 return value.value if unwrap else value
-            frame[COST] += extra
+            frame[COST_INDEX] += extra
             return right(frame)
 
         return Code(either, left_code.cost)
@@ -246,7 +255,7 @@ class Compiler:
             except CelCostExceeded:
                 raise
             except CelRuntimeError:
-                frame[ABSORBED] = True
+                frame[ABSORBED_INDEX] = True
                 return True
             return value if type(value) is bool else True
 
@@ -371,7 +380,7 @@ def _equals_text(overload: Overload, arg: Code, text: str, price: CallCost | int
         value = get(frame)
         if value == text:
             return True
-        frame[COST] += price((value, text), False) - when_equal
+        frame[COST_INDEX] += price((value, text), False) - when_equal
         return type(value) is not str and equals(value, text)
 
     return Code(compare, spent + when_equal)
@@ -400,8 +409,8 @@ def _bounded(copy: Closure) -> Closure:
     def call(frame: Frame) -> Value:
         copied = copy(frame)
         if type(copied) is list:
-            frame[COPIED] += len(copied)
-            check_copied(frame[COPIED])
+            frame[COPIED_INDEX] += len(copied)
+            check_copied(frame[COPIED_INDEX])
         return copied
 
     return call
@@ -414,4 +423,4 @@ def _folded(code: Code) -> Code:
         value = code.run(frame)
     except CelRuntimeError:
         return code
-    return constant(value, code.cost + frame[COST])
+    return constant(value, code.cost + frame[COST_INDEX])

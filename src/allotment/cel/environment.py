@@ -12,7 +12,7 @@ from typing import Final
 
 from allotment.cel import literals
 from allotment.cel.checker import Checked, check
-from allotment.cel.code import ABSORBED, COPIED, COST, LIMIT, Frame
+from allotment.cel.code import ABSORBED_INDEX, COPIED_INDEX, COST_INDEX, LIMIT_INDEX, Frame
 from allotment.cel.compiler import compile_plan
 from allotment.cel.cost import Limits, worst_case
 from allotment.cel.declare import Library
@@ -97,7 +97,7 @@ class Program:
         self.plan = steps
         self._limits = limits
         self._code = compile_plan(steps)
-        self._blank: Frame = [None] * max(steps.slots - 1, COPIED)
+        self._blank: Frame = [None] * max(steps.slots - 1, COPIED_INDEX)
 
     @property
     def output(self) -> Type:
@@ -108,9 +108,9 @@ class Program:
 
     def frame(self, bindings: Mapping[str, Value], limit: int) -> Frame:
         frame: Frame = [self._code.cost, *self._blank]
-        frame[LIMIT] = limit + self._code.slack
-        frame[ABSORBED] = False
-        frame[COPIED] = 0
+        frame[LIMIT_INDEX] = limit + self._code.slack
+        frame[ABSORBED_INDEX] = False
+        frame[COPIED_INDEX] = 0
         for name, slot in self.plan.variables.items():
             frame[slot] = (
                 bindings[name] if name in bindings else CelRuntimeError(f"no such attribute(s): {name}")
@@ -143,7 +143,7 @@ class Program:
             raise CelCostExceeded(limit) from exc
         except RecursionError as exc:
             raise CelRuntimeError("expression nests too deeply to evaluate") from exc
-        if frame[COST] > limit:
+        if frame[COST_INDEX] > limit:
             raise CelCostExceeded(limit)
         return value
 
@@ -155,11 +155,11 @@ class Program:
         try:
             value = self.run(frame, limit)
         except CelRuntimeError as exc:
-            exc.cost = self._exact_cost(bindings, limit, frame[COST])
+            exc.cost = self._exact_cost(bindings, limit, frame[COST_INDEX])
             raise
-        if frame[ABSORBED]:
-            return Evaluation(value, self._exact_cost(bindings, limit, frame[COST]))
-        return Evaluation(value, frame[COST])
+        if frame[ABSORBED_INDEX]:
+            return Evaluation(value, self._exact_cost(bindings, limit, frame[COST_INDEX]))
+        return Evaluation(value, frame[COST_INDEX])
 
     def _exact_cost(self, bindings: Mapping[str, Value], limit: int, otherwise: int) -> int:
         meter = Meter(self.plan, self.frame(bindings, limit), limit)

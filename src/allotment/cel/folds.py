@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from allotment.cel.access import elements, entries
-from allotment.cel.code import ABSORBED, COST, LIMIT, UNSET, Code, Frame
+from allotment.cel.code import ABSORBED_INDEX, COST_INDEX, LIMIT_INDEX, UNSET, Code, Frame
 from allotment.cel.errors import CelCostExceeded, CelNoSuchOverload, CelRuntimeError
 from allotment.cel.plan import Const, Fold, Logical, MakeList, Path, PlannedCall, PlanNode
 from allotment.cel.recursion import Recursive
@@ -71,23 +71,23 @@ def _quantifier(compiler: Compiler, node: Fold, step: Logical) -> Recursive[Code
                 frame[first] = item
             else:
                 frame[first], frame[second] = item
-            frame[COST] += turn
-            if frame[COST] > frame[LIMIT]:
-                raise CelCostExceeded(frame[LIMIT])
+            frame[COST_INDEX] += turn
+            if frame[COST_INDEX] > frame[LIMIT_INDEX]:
+                raise CelCostExceeded(frame[LIMIT_INDEX])
             try:
                 value = predicate(frame)
             except CelCostExceeded:
                 raise
             except CelRuntimeError as exc:
-                frame[ABSORBED] = True
+                frame[ABSORBED_INDEX] = True
                 error = error or exc
                 continue
             if value is deciding:
                 if next(remaining, UNSET) is not UNSET:
-                    frame[COST] += look_again
+                    frame[COST_INDEX] += look_again
                 return deciding
             if value is not True and value is not False:
-                frame[ABSORBED] = True
+                frame[ABSORBED_INDEX] = True
                 error = error or CelNoSuchOverload()
         if error is not None:
             raise error
@@ -116,9 +116,9 @@ def _collector(compiler: Compiler, node: Fold) -> Recursive[Code]:
                 frame[first] = item
             else:
                 frame[first], frame[second] = item
-            frame[COST] += turn
-            if frame[COST] > frame[LIMIT]:
-                raise CelCostExceeded(frame[LIMIT])
+            frame[COST_INDEX] += turn
+            if frame[COST_INDEX] > frame[LIMIT_INDEX]:
+                raise CelCostExceeded(frame[LIMIT_INDEX])
             frame[slot] = step(frame)
         return result(frame)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from allotment.cel.access import enter, has, seek
-from allotment.cel.code import COST, UNSET, Closure, Code, Frame
+from allotment.cel.code import COST_INDEX, UNSET, Closure, Code, Frame
 from allotment.cel.errors import CelNoSuchOverload, CelRuntimeError
 from allotment.cel.plan import Path, PathStep
 from allotment.cel.recursion import Recursive
@@ -54,7 +54,7 @@ def _variable(compiler: Compiler, slot: int) -> Closure:
         value = frame[slot]
         if value is UNSET:
             value = frame[slot] = compute(frame)
-            frame[COST] += cost
+            frame[COST_INDEX] += cost
         return value
 
     return read
@@ -137,7 +137,7 @@ def _walk(steps: list[PathStep], keys: list[_Key]) -> _Walk:
         optional = type(value) is Optional
         if optional:
             if not value.present:
-                frame[COST] -= unspent[0]
+                frame[COST_INDEX] -= unspent[0]
                 return value
             value = value.value
         for number, step in enumerate(steps):
@@ -147,7 +147,9 @@ def _walk(steps: list[PathStep], keys: list[_Key]) -> _Walk:
             if optional:
                 value, present = seek(value, key, step.strict)
                 if not present:
-                    frame[COST] -= unspent[number] - price + 1  # the key was computed, the step not taken
+                    frame[COST_INDEX] -= (
+                        unspent[number] - price + 1
+                    )  # the key was computed, the step not taken
                     return OPTIONAL_NONE
             elif step.test:
                 value = has(value, key, step.strict)

@@ -100,7 +100,7 @@ def _comparisons(name: str, compare: Callable[[Value, Value], Value]) -> Functio
     return Function(name, tuple(overloads))
 
 
-_MOST_ENTRIES: Final = 2112  # 64 attributes of its own, and 32 groups of 64
+_MOST_ATTRIBUTES: Final = 2112  # 64 attributes of its own, and 32 groups of 64
 _LONGEST_NAME: Final = 253
 _LONGEST_TEXT: Final = 256
 _LONGEST_LIST: Final = 64
@@ -113,7 +113,7 @@ def _declared_size(path: tuple[str, ...]) -> Range | None:
     """
     match path:
         case (name,) if name in _MAPS:
-            return Range(0, _MOST_ENTRIES)
+            return Range(0, _MOST_ATTRIBUTES)
         case (name, "@keys") if name in _MAPS:
             return Range(0, _LONGEST_NAME)
         case ("strings", _) | ("stringSlices", _, "@items"):

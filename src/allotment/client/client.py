@@ -37,7 +37,7 @@ S = TypeVar("S", bound=ApiStruct)
 OBJECTS_PER_PAGE = 500
 _ATTEMPTS = 5
 _LONGEST_WAIT = 30
-_GRACE = 30
+_WATCH_GRACE_SECONDS = 30
 """Seconds by which a watch may exceed the requested time."""
 
 
@@ -216,7 +216,7 @@ class Collection(Generic[T]):
         if initial_events:
             query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
         # a peer may disappear without closing the connection
-        patience = timeout_seconds + _GRACE if timeout_seconds else None
+        patience = timeout_seconds + _WATCH_GRACE_SECONDS if timeout_seconds else None
         call = Call("GET", self.resource.path(namespace), query, _ACCEPT, timeout=patience)
         async with self.client.transport.stream(call) as stream:
             if stream.status >= 400:

@@ -27,7 +27,7 @@ __all__ = ["LeaderElection", "LeaseTimes"]
 
 log = logging.getLogger(__name__)
 
-_RELEASES = 8
+_RELEASE_TRIES = 8
 
 
 def rights(lease: str) -> tuple[str, ...]:
@@ -182,7 +182,7 @@ class LeaderElection:
         """
         backoff = Backoff(0.02, 1.0)
         with suppress(StatusError, Disconnected):
-            for _ in range(_RELEASES):
+            for _ in range(_RELEASE_TRIES):
                 lease = await self._leases.get(self._name, self._namespace)
                 if (lease.get("spec") or {}).get("holderIdentity") != self._identity:
                     return

@@ -5,7 +5,7 @@ and passes an incoming call on to the transport that it names. So an API server 
 each identity that the other end may use. The ends trust each other: the holder of the socket may use all that is offered.
 
 The wire carries frames: four bytes with the length, and a message in msgpack. Everything sent in one turn of the event loop
-leaves in one write. Lines of a stream that arrived together stay together. The sender stays about ``WINDOW`` lines ahead
+leaves in one write. Lines of a stream that arrived together stay together. The sender stays about ``WINDOW_LINES`` lines ahead
 of the reader and then waits, so that a slow reader delays only its own stream.
 """
 
@@ -27,7 +27,7 @@ from allotment.client.transport import Call, Disconnected, Reply, Stream, Transp
 MAX_FRAME = 512 * 1024 * 1024
 """The most bytes of one message: a list of everything in a very large cluster is a tenth of it."""
 
-WINDOW = 1024
+WINDOW_LINES = 1024
 """The most lines of a stream in transit, not counting those that arrived together with the last of them."""
 
 A_TURN = 12
@@ -191,7 +191,7 @@ class Pipe(asyncio.Protocol):
                 batch = asking.batches.popleft()
                 yield batch
                 read += len(batch)
-                if 2 * read >= WINDOW:
+                if 2 * read >= WINDOW_LINES:
                     self._send(_Read(asking.number, read))
                     read = 0
             if asking.over:
@@ -388,5 +388,5 @@ class _Serving:
 
     def __init__(self, number: int) -> None:
         self.number = number
-        self.window = WINDOW
+        self.window = WINDOW_LINES
         self.room = asyncio.Event()

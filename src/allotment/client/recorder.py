@@ -29,7 +29,7 @@ __all__ = ["EventType", "Recorder", "Subject"]
 log = logging.getLogger(__name__)
 
 MAX_WAITING_EVENTS = 10_000
-MAX_REMEMBERED = 4_096
+MAX_REMEMBERED_EVENTS = 4_096
 MAX_MESSAGE = 1_024
 PER_SECOND = 100.0
 EVENTS_AT_ONCE = 200
@@ -152,7 +152,7 @@ class Recorder:
         event = self._event(words, times)
         await self._events.create(event)
         self._told[words] = _CountedEvent(event["metadata"]["name"], times)
-        if len(self._told) > MAX_REMEMBERED:
+        if len(self._told) > MAX_REMEMBERED_EVENTS:
             self._told.popitem(last=False)
 
     def _event(self, words: _Words, times: int) -> Obj:

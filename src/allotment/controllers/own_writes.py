@@ -18,28 +18,28 @@ K = TypeVar("K", bound=Hashable)
 
 LOST_WRITE_SECONDS = 300.0
 """Seconds, as for upstream's expectations: a write that is not visible by then was lost when a server was restored."""
-_ROOM = 1024
+_LEAST_ROOM = 1024
 
 
 class OwnWrites(Generic[K]):
     """The last version written for each key, for objects of one kind.
 
     What the copy already shows is forgotten, so that deleted objects need no extra call: there are never more entries than
-    ``_ROOM``, or than writes in flight.
+    ``_LEAST_ROOM``, or than writes in flight.
     """
 
     def __init__(self, informer: Informer[Any], *, longest_wait: float = LOST_WRITE_SECONDS) -> None:
         self._informer = informer
         self._longest_wait = longest_wait
         self._versions: dict[K, int] = {}
-        self._room = _ROOM
+        self._room = _LEAST_ROOM
 
     def wrote(self, key: K, version: str | int) -> None:
         self._versions[key] = max(self._versions.get(key, 0), int(version or 0))
         if len(self._versions) > self._room:
             shown = self._informer.version
             self._versions = {each: wrote for each, wrote in self._versions.items() if wrote > shown}
-            self._room = max(_ROOM, 2 * len(self._versions))
+            self._room = max(_LEAST_ROOM, 2 * len(self._versions))
 
     async def seen(self, key: K) -> None:
         """Returns when the copy shows everything that was written for the key."""

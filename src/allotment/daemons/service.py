@@ -33,7 +33,7 @@ NAMESPACE = "kube-system"
 """The namespace of the leases."""
 _LAG_SECONDS = 0.25
 _LAG_BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
-_SHOWN = 8
+_RIGHTS_SHOWN = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +59,8 @@ async def check_rights(client: Client, name: str, rights: Sequence[Right]) -> No
 
     lacking = words(await missing(client, rights))
     if lacking:
-        more = f", and {len(lacking) - _SHOWN} more" if len(lacking) > _SHOWN else ""
-        raise Failure(f"{name} lacks rights: it may not {'; '.join(lacking[:_SHOWN])}{more}", GRANT)
+        more = f", and {len(lacking) - _RIGHTS_SHOWN} more" if len(lacking) > _RIGHTS_SHOWN else ""
+        raise Failure(f"{name} lacks rights: it may not {'; '.join(lacking[:_RIGHTS_SHOWN])}{more}", GRANT)
 
 
 async def serve(service: Service, client: Client, work: Work) -> None:

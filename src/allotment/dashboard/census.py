@@ -20,12 +20,12 @@ from allotment.api.status import NotFound, StatusError
 from allotment.client.client import Client
 from allotment.client.informer import Informer
 from allotment.client.transport import Disconnected
-from allotment.dashboard.timeline import WIDTH, Timeline
+from allotment.dashboard.timeline import BUCKET_SECONDS, Timeline
 from allotment.usage.counter import API_VERSION, NAME, NAMESPACE, PLURAL, RENEW_SECONDS, standstill
 from allotment.usage.published import published
 from allotment.usage.summary import NOTHING, Summary
 
-SAMPLE_SECONDS = WIDTH / 2  # so that no bucket stays empty, even if a sample is late
+SAMPLE_SECONDS = BUCKET_SECONDS / 2  # so that no bucket stays empty, even if a sample is late
 
 
 RIGHTS = (

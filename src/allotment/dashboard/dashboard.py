@@ -42,7 +42,7 @@ from allotment.dashboard.rights import Rights, rights_of
 from allotment.dashboard.shared_views import Views
 from allotment.insight.explain.answer import explained
 
-VIEWERS = 100
+MOST_VIEWERS = 100
 MOST_OPEN_QUESTIONS = 8
 """How many questions about pods may wait for answers at a time; they are answered one after the other."""
 OWN = Identity(users.DASHBOARD, ("system:authenticated",))
@@ -127,8 +127,8 @@ class Dashboard:
         return self._stream(self.machine_views, MachineTeller(), request, who)
 
     def _stream(self, views: Views[V], teller: Teller[V], request: Request, who: Who) -> StreamResponse:
-        if self.views.viewers + self.machine_views.viewers >= VIEWERS:
-            told = f"{VIEWERS} pages of the dashboard are open already; try again later"
+        if self.views.viewers + self.machine_views.viewers >= MOST_VIEWERS:
+            told = f"{MOST_VIEWERS} pages of the dashboard are open already; try again later"
             raise TooManyRequests(told, {"retryAfterSeconds": 10})
         return Viewing(views, teller, who, request.peer).stream()
 

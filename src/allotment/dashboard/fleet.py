@@ -22,7 +22,7 @@ from allotment.usage.usage import Usage
 
 POOLS_AT_ONCE = 50
 """How many pools are put into form before other tasks get their turn."""
-HOLDERS = 20
+HOLDERS_NAMED = 20
 """How many of a device's claims are named; of more, only the number is given."""
 
 STATES = tuple(DeviceState)
@@ -118,10 +118,10 @@ def pool_document(pool: PoolUsage) -> dict[str, Any]:
 def _device(device: DeviceUsage, node: str) -> list[Any]:
     claims = [
         f"{each.claim} (admin access)" if each.admin_access else each.claim
-        for each in device.allocations[:HOLDERS]
+        for each in device.allocations[:HOLDERS_NAMED]
     ]
-    if len(device.allocations) > HOLDERS:
-        claims.append(f"{len(device.allocations) - HOLDERS} more")
+    if len(device.allocations) > HOLDERS_NAMED:
+        claims.append(f"{len(device.allocations) - HOLDERS_NAMED} more")
     own = device.node_name if device.node_name != node else ""
     told: list[Any] = [device.name, _NUMBER[device.state], own, claims, device.message]
     while not told[-1] and len(told) > 2:

@@ -11,9 +11,9 @@ from allotment.autoscaler.catalogue.overlays import OverlaidCatalogue, OverlayFi
 from allotment.dashboard.cut_text import LONGEST_SHOWN_TEXT, said
 from allotment.dashboard.price import price
 
-TOLD = 200
+ROWS_LISTED = 200
 """How many overlays and types are listed; of more, only the number is given."""
-_NAMED = 12
+_ITEMS_SHOWN = 12
 """How many types and problems of one overlay are listed."""
 
 
@@ -22,8 +22,8 @@ def choice_document(found: OverlaidCatalogue) -> dict[str, Any]:
     overlays = sorted(map(overlay_document, found.findings.values()), key=lambda row: not row["wrong"])
     lines = assortment(found)
     return {
-        "overlays": {"count": len(overlays), "rows": overlays[:TOLD]},
-        "types": {"count": len(lines), "rows": [type_document(each) for each in lines[:TOLD]]},
+        "overlays": {"count": len(overlays), "rows": overlays[:ROWS_LISTED]},
+        "types": {"count": len(lines), "rows": [type_document(each) for each in lines[:ROWS_LISTED]]},
     }
 
 
@@ -40,14 +40,14 @@ def overlay_document(finding: OverlayFinding) -> dict[str, Any]:
         "name": overlay.metadata.name,
         "inFile": not overlay.metadata.uid,
         "weight": overlay.spec.weight or 0,
-        "says": list(says(overlay))[:_NAMED],
+        "says": list(says(overlay))[:_ITEMS_SHOWN],
         "machines": len(finding.applies),
-        "types": types[:_NAMED],
-        "moreTypes": len(types[_NAMED:]),
+        "types": types[:_ITEMS_SHOWN],
+        "moreTypes": len(types[_ITEMS_SHOWN:]),
         "wrong": bool(problems),
         "reason": reason if problems else "",
-        "problems": [each[:LONGEST_SHOWN_TEXT] for each in problems[:_NAMED]],
-        "moreProblems": len(problems[_NAMED:]),
+        "problems": [each[:LONGEST_SHOWN_TEXT] for each in problems[:_ITEMS_SHOWN]],
+        "moreProblems": len(problems[_ITEMS_SHOWN:]),
     }
 
 

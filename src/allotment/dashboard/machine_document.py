@@ -33,7 +33,7 @@ from allotment.dashboard.price import price
 from allotment.dashboard.rights import Rights, some
 from allotment.dashboard.source_document import sources_document
 
-TOLD = 200
+ROWS_LISTED = 200
 """Rows of each list; of more, only the number is given."""
 _STEPS = (LAUNCHED, REGISTERED, INITIALIZED)
 
@@ -95,7 +95,7 @@ def claims_document(claims: Iterable[NodeClaim], choice: MachineChoice) -> dict[
         "states": {
             state.value: states.count(state.value) for state in ClaimProgress if state.value in states
         },
-        "rows": rows[:TOLD],
+        "rows": rows[:ROWS_LISTED],
     }
 
 

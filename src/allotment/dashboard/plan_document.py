@@ -11,15 +11,15 @@ from typing import Any
 from allotment.autoscaler.provision.plan import LeftOut, NewNode, Plan, PodPlace
 from allotment.dashboard.price import price
 
-ALIKE = 100
+GROUPS_LISTED = 100
 """How many kinds of machines, and how many groups of reasons, are listed."""
-MACHINES = 50
+MACHINES_LISTED = 50
 """How many machines of one kind are listed."""
-PODS = 100
+PODS_LISTED = 100
 """How many pods are listed for one machine, one reason, or the existing nodes."""
-REASONS = 20
+REASONS_LISTED = 20
 """How many reasons are listed for one pod that stays pending."""
-_LENGTH = 500
+_REASON_LENGTH = 500
 
 
 def plan_document(plan: Plan, notes: Iterable[str] = ()) -> dict[str, Any]:
@@ -30,12 +30,12 @@ def plan_document(plan: Plan, notes: Iterable[str] = ()) -> dict[str, Any]:
         "proof": proof(plan),
         "price": price(plan.price),
         "lowerBound": price(plan.bound) if plan.bound is not None else "",
-        "machines": machines[:ALIKE],
-        "moreMachines": sum(each["count"] for each in machines[ALIKE:]),
+        "machines": machines[:GROUPS_LISTED],
+        "moreMachines": sum(each["count"] for each in machines[GROUPS_LISTED:]),
         "existing": _places(plan.existing),
-        "left": left[:ALIKE],
-        "moreLeft": sum(each["count"] for each in left[ALIKE:]),
-        "notes": list(notes)[:PODS],
+        "left": left[:GROUPS_LISTED],
+        "moreLeft": sum(each["count"] for each in left[GROUPS_LISTED:]),
+        "notes": list(notes)[:PODS_LISTED],
     }
 
 
@@ -104,19 +104,22 @@ def _sort(nodes: Sequence[NewNode]) -> dict[str, Any]:
         "price": price(machine.price),
         "together": price(machine.price * len(nodes)),
         "pods": sum(len(each.places) for each in nodes),
-        "each": [{"name": each.name, **_places(each.places)} for each in nodes[:MACHINES]],
+        "each": [{"name": each.name, **_places(each.places)} for each in nodes[:MACHINES_LISTED]],
     }
 
 
 def _places(places: Sequence[PodPlace]) -> dict[str, Any]:
-    told = [{"pod": each.pod, "node": each.node, "devices": _devices(each.devices)} for each in places[:PODS]]
+    told = [
+        {"pod": each.pod, "node": each.node, "devices": _devices(each.devices)}
+        for each in places[:PODS_LISTED]
+    ]
     return {"count": len(places), "pods": told}
 
 
 def _devices(names: Iterable[str]) -> list[str]:
     """``driver/device``; the pool is left out, because it is usually the node's."""
     parts = [name.split("/") for name in names]
-    return [f"{each[0]}/{each[-1]}" for each in parts[:PODS]]
+    return [f"{each[0]}/{each[-1]}" for each in parts[:PODS_LISTED]]
 
 
 def _left(pending: Iterable[LeftOut]) -> list[dict[str, Any]]:
@@ -128,8 +131,8 @@ def _left(pending: Iterable[LeftOut]) -> list[dict[str, Any]]:
     return [
         {
             "count": len(group),
-            "pods": [each.pod for each in group[:PODS]],
-            "reason": (group[0].why or "does not fit")[:_LENGTH],
+            "pods": [each.pod for each in group[:PODS_LISTED]],
+            "reason": (group[0].why or "does not fit")[:_REASON_LENGTH],
             "types": _by_reason(group[0]),
         }
         for group in groups
@@ -142,6 +145,6 @@ def _by_reason(left: LeftOut) -> list[dict[str, Any]]:
         reasons.setdefault(words, []).append(name)
     order = sorted(reasons.items(), key=lambda item: (-len(item[1]), item[0]))
     return [
-        {"reason": words[:_LENGTH], "count": len(names), "types": names[:PODS]}
-        for words, names in order[:REASONS]
+        {"reason": words[:_REASON_LENGTH], "count": len(names), "types": names[:PODS_LISTED]}
+        for words, names in order[:REASONS_LISTED]
     ]

@@ -14,7 +14,7 @@ from allotment.api.status import TooManyRequests
 from allotment.apiserver.auth.identity import Identity
 from allotment.dashboard.shared_views import Person, person_of
 
-ASKED = 8
+MOST_PLANS = 8
 """How many plans may be in progress or waiting."""
 
 Planner = Callable[[Identity], Awaitable[dict[str, Any]]]
@@ -36,7 +36,7 @@ class Plans:
         key = (person_of(identity), version)
         task = self._asked.get(key)
         if task is None:
-            if len(self._asked) >= ASKED:
+            if len(self._asked) >= MOST_PLANS:
                 raise TooManyRequests(
                     "too many plans are already in progress; try again", {"retryAfterSeconds": 5}
                 )

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from allotment.apiserver.auth.identity import Attributes, Authorizer, Identity
 
-NAMESPACES = 100
+MOST_NAMESPACES = 100
 """In how many namespaces a kind is read one by one; of more, the first by name."""
-_NAMED = 5
+_NAMESPACES_NAMED = 5
 _RESOURCE = "resource.k8s.io"
 _KARPENTER = "karpenter.sh"
 
@@ -61,7 +61,7 @@ def rights_of(identity: Identity, authorizer: Authorizer, namespaces: Collection
         if may(group, "v1", resource):
             return Namespaces(everywhere=True)
         found = [name for name in sorted(namespaces) if may(group, "v1", resource, name)]
-        return Namespaces(names=frozenset(found[:NAMESPACES]))
+        return Namespaces(names=frozenset(found[:MOST_NAMESPACES]))
 
     return Rights(
         slices=may(_RESOURCE, "v1", "resourceslices"),
@@ -79,6 +79,6 @@ def rights_of(identity: Identity, authorizer: Authorizer, namespaces: Collection
 
 def some(names: frozenset[str]) -> str:
     """Some names of namespaces, for people."""
-    told = sorted(names)[:_NAMED]
+    told = sorted(names)[:_NAMESPACES_NAMED]
     more = f" and {len(names) - len(told)} more" if len(names) > len(told) else ""
     return f"{'namespace' if len(names) == 1 else 'namespaces'} {', '.join(told)}{more}"

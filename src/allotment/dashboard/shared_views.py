@@ -23,7 +23,7 @@ from allotment.dashboard.rights import Rights
 
 log = logging.getLogger(__name__)
 
-VIEWS = 16
+MOST_VIEWS = 16
 """The largest number of people at a time. Each costs a copy of what they see: 40 MB at 1,000 nodes with 8 devices and 4,000
 claims."""
 KEPT_SECONDS = 30.0
@@ -119,11 +119,11 @@ class Views(Generic[V]):
         return mine
 
     def _make_room(self) -> None:
-        if len(self._open) < VIEWS:
+        if len(self._open) < MOST_VIEWS:
             return
         unused = next((each for each in self._open.values() if not each.view.viewers), None)
         if unused is None:
-            told = f"{VIEWS} people already use the dashboard; try again later"
+            told = f"{MOST_VIEWS} people already use the dashboard; try again later"
             raise TooManyRequests(told, {"retryAfterSeconds": 10})
         self._close(unused)
 

@@ -15,7 +15,7 @@ from allotment.dashboard.cut_text import said
 from allotment.dashboard.machine_choice import MachineChoice
 from allotment.dashboard.price import price
 
-TOLD = 200
+ROWS_LISTED = 200
 """How many pools and groups are listed together; of more, only the number is given."""
 _NONE = Quantity.parse("0")
 
@@ -56,7 +56,7 @@ def sources_document(
         "count": len(sources),
         "machines": sum(each.machines for each in sources),
         "price": price(sum((each.cost for each in sources), Decimal(0))),
-        "rows": [each.told() for each in sources[:TOLD]],
+        "rows": [each.told() for each in sources[:ROWS_LISTED]],
     }
 
 

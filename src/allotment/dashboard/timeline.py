@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from allotment.usage.summary import Summary
 
 BUCKETS = 240
-WIDTH = 1.0  # seconds, at first
+BUCKET_SECONDS = 1.0  # seconds, at first
 
 Point = tuple[float, float, float, float]
 """Mean numbers of devices: allocated, available, unavailable, and how many of these are partially allocated."""
@@ -44,7 +44,7 @@ class _Bucket:
 class Timeline:
     """Time is in seconds since the timeline began. Invariant: there are never more than ``buckets`` buckets."""
 
-    def __init__(self, buckets: int = BUCKETS, width: float = WIDTH) -> None:
+    def __init__(self, buckets: int = BUCKETS, width: float = BUCKET_SECONDS) -> None:
         """``buckets`` is even."""
         self._most = buckets
         self._buckets: list[_Bucket] = []

@@ -7,9 +7,9 @@ from typing import Any
 
 from allotment.api.core import Pod
 
-TOLD = 200
+ROWS_LISTED = 200
 """How many pods are listed, the longest waiting first; of more, only the number is given."""
-_LENGTH = 2000
+_MESSAGE_LENGTH = 2000
 
 
 def waiting(pods: Iterable[Pod]) -> dict[str, Any]:
@@ -18,7 +18,7 @@ def waiting(pods: Iterable[Pod]) -> dict[str, Any]:
     mine.sort(
         key=lambda pod: (pod.metadata.creation_timestamp or "", pod.metadata.namespace, pod.metadata.name)
     )
-    return {"count": len(mine), "pods": [_row(pod) for pod in mine[:TOLD]]}
+    return {"count": len(mine), "pods": [_row(pod) for pod in mine[:ROWS_LISTED]]}
 
 
 def _row(pod: Pod) -> dict[str, Any]:
@@ -28,5 +28,5 @@ def _row(pod: Pod) -> dict[str, Any]:
         "name": pod.metadata.name,
         "since": pod.metadata.creation_timestamp,
         "reason": (told.reason if told is not None else None) or "",
-        "message": ((told.message if told is not None else None) or "")[:_LENGTH],
+        "message": ((told.message if told is not None else None) or "")[:_MESSAGE_LENGTH],
     }

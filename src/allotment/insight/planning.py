@@ -46,7 +46,7 @@ KINDS: tuple[type[ApiStruct], ...] = (*_SEEN, *SOURCES)
 """The kinds to read."""
 
 
-_CONFLICTS = 5
+_CONFLICTS_NAMED = 5
 
 
 def waiting_in(snapshot: Snapshot, mine: Sequence[ApiStruct] = ()) -> tuple[Waiting, list[ApiStruct]]:
@@ -100,9 +100,9 @@ def _conflicts(found: OverlaidCatalogue) -> list[str]:
             for conflict in finding.conflicts
         )
     )
-    more = len(told) - _CONFLICTS
+    more = len(told) - _CONFLICTS_NAMED
     return [
-        *told[:_CONFLICTS],
+        *told[:_CONFLICTS_NAMED],
         *([f"and {more} more conflicts: allot overlays lists all of them"] if more > 0 else []),
     ]
 

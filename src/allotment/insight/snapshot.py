@@ -59,7 +59,7 @@ GROUPS = (
 )
 """Kinds that matter to a scheduler, or to a simulation of one, and not to allocation."""
 
-_PAGE = 2_500
+_PAGE_SIZE = 2_500
 """How many objects one request asks for. A command waits for all of them, so the number of requests matters."""
 
 _LOSSES = {
@@ -360,7 +360,7 @@ async def _all(client: Client, kind: type[S], where: ResourcePath, namespace: st
 
     collection = Collection(client, where, Typed(kind))
     try:
-        return (await collection.list(namespace, limit=_PAGE)).items
+        return (await collection.list(namespace, limit=_PAGE_SIZE)).items
     except Expired:  # changes came faster than pages could be read
         return (await collection.list(namespace, limit=0)).items
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-_KEPT = 200_000
+_CHANGES_KEPT = 200_000
 
 
 class ChangeLog:
@@ -19,7 +19,7 @@ class ChangeLog:
 
     def note(self, name: str) -> None:
         self._names.append(name)
-        if len(self._names) > _KEPT:
+        if len(self._names) > _CHANGES_KEPT:
             drop = len(self._names) // 2
             del self._names[:drop]
             self._start += drop

@@ -3,7 +3,7 @@
 The core decides as always. The dry run applies each write to the objects in memory and echoes it, as a server would, so that
 later decisions see earlier ones. It does not simulate three things: pods that would be evicted stay (their devices come back only
 when other components clean up), devices that must get ready first never do, and no volume is bound or provisioned. Time jumps to
-whatever the core waits for next, up to ``HORIZON``, so the answer comes at once.
+whatever the core waits for next, up to ``HORIZON_SECONDS``, so the answer comes at once.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from allotment.scheduler.pod import PodInfo
 
 S = TypeVar("S", bound=ApiStruct)
 
-HORIZON = 30.0
+HORIZON_SECONDS = 30.0
 """Seconds of the core's time. By then, the conditions of pods that wait for a claim say so, and failing pods were tried a few
 times."""
 DRY_RUN_PODS_A_TURN = 64
@@ -65,7 +65,7 @@ class DryRun:
     def __init__(self, core: Scheduler, now: float) -> None:
         self._core = core
         self._now = now
-        self._until = now + HORIZON
+        self._until = now + HORIZON_SECONDS
         self._version = 0
         self._events: list[Event] = []
         self._claims: dict[str, ResourceClaim] = {}  # as a server would hold them

@@ -27,7 +27,7 @@ from allotment.api.resource import (
     ResourceClaim,
 )
 
-_FINENESS = 64
+_LEAST_UNITS = 64
 """An amount is turned down in units of which it has at least so many, but never in smaller ones than it was written in needs."""
 _DECIMAL = [10**power for power in range(27, -1, -3)]
 _BINARY = [10**9 << shift for shift in range(60, -1, -10)]
@@ -234,7 +234,7 @@ def _amount(ask: _Ask, name: str, wanted: Quantity) -> Dial:
     assert capacity is not None
     units = _BINARY if wanted.format is Format.BINARY_SI else _DECIMAL
     least = next(each for each in (10**9, 10**6, 1) if wanted.nanos % each == 0)
-    unit = next((each for each in units if each >= least and wanted.nanos >= _FINENESS * each), least)
+    unit = next((each for each in units if each >= least and wanted.nanos >= _LEAST_UNITS * each), least)
 
     def at(number: int) -> ClaimChange:
         amount = Quantity(number * unit, wanted.format)

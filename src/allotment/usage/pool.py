@@ -41,7 +41,7 @@ __all__ = ["PoolUsage", "compute_pool_usage"]
 
 ERRORS_MAX = 10
 ERROR_LENGTH = 256
-_TOLD = 3  # the most counters that a message names
+_COUNTERS_NAMED = 3  # the most counters that a message names
 
 Holdings = Mapping[str, Sequence[AllocationInfo]]
 """The allocations of each device of a pool, by the device's name."""
@@ -201,9 +201,12 @@ class _Judge:
             return None
         short = counters.short_of(draw)
         if short:
-            told = [f"{missing} of {name} in {counter_set}" for counter_set, name, missing in short[:_TOLD]]
-            if len(short) > _TOLD:
-                told.append(f"and of {len(short) - _TOLD} more counters")
+            told = [
+                f"{missing} of {name} in {counter_set}"
+                for counter_set, name, missing in short[:_COUNTERS_NAMED]
+            ]
+            if len(short) > _COUNTERS_NAMED:
+                told.append(f"and of {len(short) - _COUNTERS_NAMED} more counters")
             return DeviceObstacle(COUNTERS_EXHAUSTED, f"lacks {', '.join(told)}, in use by its neighbours")
         if counters.overdrawn:
             return DeviceObstacle(COUNTERS_EXHAUSTED, _OVERDRAWN)

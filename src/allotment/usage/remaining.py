@@ -47,7 +47,7 @@ MOST_COUNTED = 1_000
 """The most claims counted in one place."""
 PROOF_STEPS = 200_000
 """Steps of search for all proofs together: a second or two."""
-TOGETHER = 64
+MOST_CLAIMS_OF_A_PROOF = 64
 """The most claims in one proof."""
 
 
@@ -244,7 +244,7 @@ def _proved(
 ) -> _Filling:
     """Asks for one more claim, all of them together, as long as that succeeds."""
     results, words = filling.results, filling.fits.words
-    while len(results) < min(bounds.limit, TOGETHER) and bounds.steps > 0:
+    while len(results) < min(bounds.limit, MOST_CLAIMS_OF_A_PROOF) and bounds.steps > 0:
         demand = fleet.book.demand([claim] * (len(results) + 1))
         outcome = solve(
             place.node, lambda: fleet.site(place), demand, fleet.ledger, fleet.book, budget=bounds.steps

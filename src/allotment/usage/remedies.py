@@ -48,7 +48,7 @@ STEPS_PER_QUESTION = 20_000
 """Steps of search for one question on one node."""
 MOST_OFFERED = 10
 """The most changes of one kind that are offered."""
-TAINTS = 32
+MOST_TAINT_KEYS = 32
 """The most taint keys that are tried."""
 
 
@@ -226,7 +226,7 @@ class _Search:
                 break
             for device in self._devices_of(name):
                 for taint in device.taints:
-                    if taint.key not in keys and len(keys) >= TAINTS:
+                    if taint.key not in keys and len(keys) >= MOST_TAINT_KEYS:
                         self.cut = True
                         continue
                     keys.add(taint.key)

@@ -20,7 +20,14 @@ from allotment.allocator.semantic import SemanticBook, allocate_semantic
 from allotment.api.codec import encode
 from allotment.usage.allocation import AnyClaim, held_by
 from allotment.usage.pool import in_use
-from allotment.usage.remaining import MOST_COUNTED, PROOF_STEPS, TOGETHER, CountingBudget, Fits, Remaining
+from allotment.usage.remaining import (
+    MOST_CLAIMS_OF_A_PROOF,
+    MOST_COUNTED,
+    PROOF_STEPS,
+    CountingBudget,
+    Fits,
+    Remaining,
+)
 
 if TYPE_CHECKING:
     from allotment.api.core import Node
@@ -110,7 +117,7 @@ class _Count:
         number, bounds = fits.number, self._bounds
         if not fits.exact or not trees:
             return fits
-        while number < min(bounds.limit, TOGETHER) and bounds.steps > 0:
+        while number < min(bounds.limit, MOST_CLAIMS_OF_A_PROOF) and bounds.steps > 0:
             together = [self._claim] * (number + 1)
             outcome = allocate_semantic(node, trees, self._book, together, held, budget=bounds.steps)
             bounds.steps -= outcome.steps

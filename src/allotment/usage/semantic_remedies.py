@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct
 
 MOST_INSTANCE_QUESTIONS = 2_000
-BUDGET = 20_000
+STEPS_A_QUESTION = 20_000
 _EVERYTHING = "true"
 
 Slices = Sequence[semantic.NodeResourceSlice]
@@ -104,7 +104,9 @@ class InstanceSearch:
             return False
         self._left -= 1
         held = [each for each in ground.held if each not in without]
-        outcome = allocate_semantic(ground.node, ground.slices, book, self.claims, held, budget=BUDGET)
+        outcome = allocate_semantic(
+            ground.node, ground.slices, book, self.claims, held, budget=STEPS_A_QUESTION
+        )
         return isinstance(outcome, Allocated)
 
     def _changes(self) -> Iterator[Remedy]:

@@ -12,7 +12,7 @@ from allotment.api.validation import (
     validate_semantic_claim_status,
     validate_semantic_claim_update,
 )
-from allotment.api.validation.node_resource_slice import DEPTH, INSTANCES
+from allotment.api.validation.node_resource_slice import INSTANCE_DEPTH, SLICE_INSTANCES
 from tests.api.validation.builders import Json, check, node_slice, shown, with_instances
 
 TREE = "spec.partitionable"
@@ -81,7 +81,7 @@ SLICES: dict[str, tuple[semantic.NodeResourceSlice, list[str]]] = {
         ),
         [],
     ),
-    "as deep as allowed": (with_instances(nested(DEPTH)), []),
+    "as deep as allowed": (with_instances(nested(INSTANCE_DEPTH)), []),
     "no node and driver": (
         node_slice(nodeName=None, driverName=None),
         ["spec.nodeName: required", "spec.driverName: required"],
@@ -160,15 +160,15 @@ SLICES: dict[str, tuple[semantic.NodeResourceSlice, list[str]]] = {
         [f"{TREE}.commonAttributes[0].name: required"],
     ),
     "too deep": (
-        with_instances(nested(DEPTH + 1)),
+        with_instances(nested(INSTANCE_DEPTH + 1)),
         [
             INSTANCE
-            + ".partitions[0].resourceInstances[0]" * (DEPTH - 1)
+            + ".partitions[0].resourceInstances[0]" * (INSTANCE_DEPTH - 1)
             + ".partitions[0].resourceInstances: forbidden"
         ],
     ),
     "too many": (
-        with_instances(*[instance(f"gpu-{n}") for n in range(INSTANCES + 1)]),
+        with_instances(*[instance(f"gpu-{n}") for n in range(SLICE_INSTANCES + 1)]),
         [f"{TREE}: forbidden"],
     ),
 }

@@ -21,7 +21,7 @@ from allotment.scheduler.binding.claim_writer import (
     LONGEST_REST,
     MOST_CONFLICTS,
     TAKEN_OVER,
-    UNSEEN,
+    UNSEEN_SECONDS,
     ClaimWriter,
 )
 from allotment.scheduler.binding.step import MakeClaim, WriteClaim
@@ -656,8 +656,8 @@ def test_a_claim_that_was_made_and_never_seen_is_not_waited_for_for_ever() -> No
     made.writer.done(1, "uid")
 
     assert made.sends(1.0) is None
-    assert made.writer.patience == 1.0 + UNSEEN
-    assert made.sends(1.0 + UNSEEN) is None
+    assert made.writer.patience == 1.0 + UNSEEN_SECONDS
+    assert made.sends(1.0 + UNSEEN_SECONDS) is None
 
     assert made.writer.error == "was made, and is gone"
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from allotment.api.batch import Queue, QueueStatus
 from allotment.api.codec import to_builtins
 from allotment.scheduler.event import Failed, WriteFailure
-from allotment.scheduler.gangs.queue_status import PERIOD, queue_status
+from allotment.scheduler.gangs.queue_status import PERIOD_SECONDS, queue_status
 from allotment.scheduler.instruction import PatchQueue
 from tests.builders.typed import amounts
 from tests.scheduler.gang_builders import gpu_node, members, queue, volcano_group, world
@@ -145,7 +145,7 @@ def test_many_changes_at_once_are_one_write_in_a_while() -> None:
     made.put(*members(8, volcano=True))
     settle(made)
 
-    assert len(writes_of(made)) - seen <= 1 + (made.now - began) / PERIOD
+    assert len(writes_of(made)) - seen <= 1 + (made.now - began) / PERIOD_SECONDS
 
 
 def written(seat: Seat) -> int:

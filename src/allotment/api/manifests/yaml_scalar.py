@@ -19,7 +19,7 @@ _NUMBER_STARTS = frozenset("+-.0123456789")
 _INT = re.compile(r"[-+]?(0[xX][0-9a-fA-F]+|0[oO]?[0-7]+|0[bB][01]+|[1-9][0-9]*|0)")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _NOT_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
-_LONGEST_NUMBER = 512
+_LONGEST_YAML_NUMBER = 512
 _UINT64_MAX = 2**64 - 1
 
 
@@ -27,7 +27,7 @@ def plain(word: str) -> Scalar:
     """The value of an unquoted word. Raises ValueError for infinities and NaN, which JSON does not have."""
     if word in _WORDS:
         return _WORDS[word]
-    if word[0] not in _NUMBER_STARTS or len(word) > _LONGEST_NUMBER:
+    if word[0] not in _NUMBER_STARTS or len(word) > _LONGEST_YAML_NUMBER:
         return word
     digits = word.replace("_", "")
     if _INT.fullmatch(digits):

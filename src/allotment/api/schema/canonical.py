@@ -20,7 +20,7 @@ class Unreadable(ValueError):
     """The API cannot read a value; the message is upstream's."""
 
 
-_REMEMBERED: Final = 64
+_LONGEST_REMEMBERED: Final = 64
 """The most characters of a value that we cache; longer ones are rare and might be hostile."""
 
 
@@ -29,7 +29,7 @@ def canonical_quantity(value: Any) -> str:
     if type(value) in (int, float, str):
         try:
             text = str(value)
-            return _quantity(text) if len(text) <= _REMEMBERED else _quantity.__wrapped__(text)
+            return _quantity(text) if len(text) <= _LONGEST_REMEMBERED else _quantity.__wrapped__(text)
         except ValueError:  # a QuantityError, or an int with too many digits to write
             pass
     raise Unreadable(
@@ -47,7 +47,7 @@ def _quantity(text: str) -> str:
 
 def is_quantity(text: str) -> bool:
     try:
-        return len(text) <= _REMEMBERED and _quantity(text) == text
+        return len(text) <= _LONGEST_REMEMBERED and _quantity(text) == text
     except QuantityError:
         return False
 

@@ -34,9 +34,9 @@ from allotment.api.validation.node_resource_slice import check_resources
 from allotment.api.validation.node_selector import check_node_selector
 from allotment.api.validation.slice import COUNTER_SETS, DEVICES, check_counter_set
 
-TEMPLATES: Final = 64
+SLICE_TEMPLATES: Final = 64
 BINDINGS: Final = 256
-SELECTORS: Final = 1024
+BINDING_SELECTORS: Final = 1024
 BINDING_KEY_LENGTH: Final = 64
 
 _REFUSED: Final = {
@@ -62,8 +62,8 @@ _REFUSED_OF_DEVICES: Final = {
 def check_dynamic_resources(resources: DynamicResources, path: FieldPath) -> Iterator[FieldError]:
     """Checks templates one by one, then their references to each other, then the bindings between them."""
     templates, at = resources.resource_slice_templates, path.child("resourceSliceTemplates")
-    if len(templates) > TEMPLATES:
-        yield at.too_many(len(templates), TEMPLATES)
+    if len(templates) > SLICE_TEMPLATES:
+        yield at.too_many(len(templates), SLICE_TEMPLATES)
         return
     if not templates and not resources.node_resource_slice_templates:
         yield at.required("is required: name at least one slice that a driver will publish")
@@ -88,8 +88,8 @@ def _check_trees(
     path: FieldPath,
 ) -> Iterator[FieldError]:
     """Checks templates of NodeResourceSlices like slices. A driver may publish in only one of the two ways."""
-    if len(trees) > TEMPLATES:
-        yield path.too_many(len(trees), TEMPLATES)
+    if len(trees) > SLICE_TEMPLATES:
+        yield path.too_many(len(trees), SLICE_TEMPLATES)
         return
     others = {template.spec.driver for template in templates}
     names: set[str] = set()
@@ -295,8 +295,8 @@ class _Bindings:
         )
         if len(binding.device_selectors) < 2:
             yield selectors.invalid("must name two or more devices", len(binding.device_selectors))
-        if len(binding.device_selectors) > SELECTORS:
-            yield selectors.too_many(len(binding.device_selectors), SELECTORS)
+        if len(binding.device_selectors) > BINDING_SELECTORS:
+            yield selectors.too_many(len(binding.device_selectors), BINDING_SELECTORS)
             return
         pairs = [(each.resource_slice_template, each.device) for each in binding.device_selectors]
         yield from repeated(pairs, selectors)

@@ -31,7 +31,7 @@ from allotment.api.validation.requirements import check_requirements
 POOL_WEIGHTS: Final = (1, 100)
 NODES: Final = 100_000
 OFFERINGS: Final = 256
-TAINTS: Final = 100
+MACHINE_TAINTS: Final = 100
 CAPACITY_TYPES: Final = ("on-demand", "spot", "reserved")
 EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
@@ -187,7 +187,7 @@ def _check_labels(labels: Mapping[str, str], path: FieldPath) -> Iterator[FieldE
 
 
 def _check_taints(taints: tuple[Taint, ...], path: FieldPath) -> Iterator[FieldError]:
-    return each(taints, path, TAINTS, _check_taint)
+    return each(taints, path, MACHINE_TAINTS, _check_taint)
 
 
 def _check_taint(taint: Taint, path: FieldPath) -> Iterator[FieldError]:

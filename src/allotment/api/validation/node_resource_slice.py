@@ -23,10 +23,10 @@ from allotment.api.text import byte_length, quoted, some_of
 from allotment.api.validation.lists import each_once, named, repeated
 from allotment.api.validation.metadata import check_metadata
 
-DEPTH: Final = 8
+INSTANCE_DEPTH: Final = 8
 """The most levels of instances, including the outermost."""
 
-INSTANCES: Final = 4096
+SLICE_INSTANCES: Final = 4096
 """The most instances and partition groups in a slice."""
 
 ATTRIBUTE_GROUPS: Final = 128
@@ -79,7 +79,7 @@ class _Tree:
     def __init__(self, resources: PartitionableResources) -> None:
         self._resources = resources
         self._groups = {group.name for group in resources.common_attributes}
-        self._left = INSTANCES
+        self._left = SLICE_INSTANCES
 
     def check(self, path: FieldPath) -> Iterator[FieldError]:
         yield from each_once(
@@ -93,13 +93,13 @@ class _Tree:
             self._resources.resource_instances, path.child("resourceInstances"), 1
         )
         if self._left < 0:
-            yield path.forbidden(f"must not have more than {INSTANCES} instances and partitions in all")
+            yield path.forbidden(f"must not have more than {SLICE_INSTANCES} instances and partitions in all")
 
     def _check_instances(
         self, instances: tuple[ResourceInstance, ...], path: FieldPath, depth: int
     ) -> Iterator[FieldError]:
-        if depth > DEPTH:
-            yield path.forbidden(f"must not be nested deeper than {DEPTH} levels")
+        if depth > INSTANCE_DEPTH:
+            yield path.forbidden(f"must not be nested deeper than {INSTANCE_DEPTH} levels")
             return
         yield from repeated((instance.name for instance in instances), path)
         for index, instance in enumerate(instances):

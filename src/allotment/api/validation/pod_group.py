@@ -14,9 +14,9 @@ Plain = Mapping[str, Any]
 
 HIGHEST_PRIORITY: Final = 1_000_000_000
 CLAIMS: Final = 4
-TEMPLATES: Final = 8
+GROUP_TEMPLATES: Final = 8
 TOPOLOGIES: Final = 1
-DEPTH: Final = 4
+TEMPLATE_DEPTH: Final = 4
 PREEMPTION: Final = ("Never", "PreemptLowerPriority")
 
 _SPEC: Final = FieldPath("spec")
@@ -123,8 +123,8 @@ def _check_templates(owner: Plain, path: FieldPath, names: set[str], depth: int)
     """Checks templates and the templates nested in them. ``names`` must be unique in the whole workload."""
     for list_name in ("podGroupTemplates", "compositePodGroupTemplates"):
         templates, here = owner.get(list_name) or (), path.child(list_name)
-        if len(templates) > TEMPLATES:
-            yield here.too_many(len(templates), TEMPLATES)
+        if len(templates) > GROUP_TEMPLATES:
+            yield here.too_many(len(templates), GROUP_TEMPLATES)
             continue
         for index, template in enumerate(templates):
             name = template.get("name") or ""
@@ -139,8 +139,8 @@ def _check_templates(owner: Plain, path: FieldPath, names: set[str], depth: int)
 
 
 def _check_composite(template: Plain, path: FieldPath, names: set[str], depth: int) -> Iterator[FieldError]:
-    if depth >= DEPTH:
-        yield path.invalid(f"maximum template hierarchy depth is {DEPTH}", template.get("name"))
+    if depth >= TEMPLATE_DEPTH:
+        yield path.invalid(f"maximum template hierarchy depth is {TEMPLATE_DEPTH}", template.get("name"))
         return
     policy = template.get("schedulingPolicy") or {}
     yield from _one(policy, ("basic", "gang"), path.child("schedulingPolicy"))
@@ -159,7 +159,7 @@ def _priorities(owner: Plain, depth: int = 1) -> Iterator[tuple[Any, Any]]:
         yield template.get("priorityClassName") or "", template.get("priority")
     for template in owner.get("compositePodGroupTemplates") or ():
         yield template.get("priorityClassName") or "", template.get("priority")
-        if depth < DEPTH:
+        if depth < TEMPLATE_DEPTH:
             yield from _priorities(template, depth + 1)
 
 

@@ -24,7 +24,7 @@ from allotment.api.validation.resource_pool import at_least
 
 POOLS: Final = 1000
 """The most pools in an answer, and the highest limit that a request can set."""
-CONDITIONS: Final = 10
+REQUEST_CONDITIONS: Final = 10
 SUMMARY_ENTRIES: Final = 32
 ERROR_LENGTH: Final = 256
 
@@ -78,7 +78,7 @@ def _check_pool(name: str, path: FieldPath) -> Iterator[FieldError]:
 def _check_answer(status: ResourcePoolStatusRequestStatus) -> Iterator[FieldError]:
     yield from _check_count(status.pool_count, _STATUS.child("poolCount"))
     yield from each(status.pools, _STATUS.child("pools"), POOLS, _check_pool_status)
-    yield from check_conditions(status.conditions, _STATUS.child("conditions"), CONDITIONS)
+    yield from check_conditions(status.conditions, _STATUS.child("conditions"), REQUEST_CONDITIONS)
 
 
 def _check_pool_status(pool: PoolStatus, path: FieldPath) -> Iterator[FieldError]:

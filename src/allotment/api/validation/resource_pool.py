@@ -12,7 +12,7 @@ from allotment.api.validation.metadata import check_conditions, check_metadata
 from allotment.api.validation.naming import check_driver, check_pool, formed
 
 VALIDATION_ERRORS: Final = 10
-ERROR_LENGTH: Final = 1024
+POOL_MESSAGE_LENGTH: Final = 1024
 """Long enough for the longest names of a device and two slices."""
 
 _SPEC: Final = FieldPath("spec")
@@ -79,8 +79,8 @@ def _check_summary(summary: ResourcePoolSummary, path: FieldPath) -> Iterator[Fi
 
 
 def _check_error(text: str, path: FieldPath) -> Iterator[FieldError]:
-    if byte_length(text) > ERROR_LENGTH:
-        yield path.too_long(ERROR_LENGTH)
+    if byte_length(text) > POOL_MESSAGE_LENGTH:
+        yield path.too_long(POOL_MESSAGE_LENGTH)
 
 
 def at_least(least: int, value: int | None, path: FieldPath) -> Iterator[FieldError]:

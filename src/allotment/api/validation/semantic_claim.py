@@ -23,7 +23,7 @@ from allotment.api.validation.parameters import check_parameters_reference
 MODES: Final = ("WaitForFirstConsumer", "Immediate")
 RESERVATIONS: Final = 256
 HANDLES: Final = 32
-INSTANCES: Final = 32
+HANDLE_INSTANCES: Final = 32
 DATA_LENGTH: Final = 16 * 1024
 ID_LENGTH: Final = 4096
 
@@ -123,7 +123,7 @@ def _check_semantic_data(data: SemanticResourceHandle, path: FieldPath) -> Itera
         yield from each_once(
             data.partitionable.instances,
             path.child("partitionable", "instances"),
-            INSTANCES,
+            HANDLE_INSTANCES,
             lambda instance, at: _check_id(instance.id, at.child("id")),
             lambda instance: instance.id,
         )

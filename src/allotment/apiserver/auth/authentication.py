@@ -24,7 +24,7 @@ from allotment.apiserver.auth.token_file import digest_of
 Headers = Iterable[tuple[bytes, bytes]]
 """Headers in ASGI's form: names in lower case."""
 
-_REMEMBERED = 4096
+_CREDENTIALS_REMEMBERED = 4096
 _CREDENTIAL = "authentication.kubernetes.io/credential-id"
 
 
@@ -61,7 +61,7 @@ class Authentication:
         """The user in a certificate that TLS has verified; None if it names none, or is not valid now."""
         known = self._certificates.get(der)
         if known is None:
-            if len(self._certificates) >= _REMEMBERED:
+            if len(self._certificates) >= _CREDENTIALS_REMEMBERED:
                 self._certificates.clear()
             known = self._certificates[der] = _read_certificate(der)
         identity, begin, end = known
@@ -79,7 +79,7 @@ class Authentication:
             if len(token) > LONGEST_TOKEN or not looks_signed(token):
                 raise TokenRefused("invalid bearer token")
             verified = self.accounts.verify(token)
-            if len(self._verified) >= _REMEMBERED:
+            if len(self._verified) >= _CREDENTIALS_REMEMBERED:
                 self._verified.clear()
             self._verified[digest] = verified
         return verified.identity, self.accounts.check(verified, audiences, self._clock())

@@ -32,7 +32,7 @@ GROUP = "rbac.authorization.k8s.io"
 ROLES, CLUSTER_ROLES = f"roles.{GROUP}", f"clusterroles.{GROUP}"
 ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS = f"rolebindings.{GROUP}", f"clusterrolebindings.{GROUP}"
 
-_REMEMBERED = 4096  # limits on cached subjects with a namespace, and on questions for each
+_GRANTS_REMEMBERED = 4096  # limits on cached subjects with a namespace, and on questions for each
 _NO = AccessDecision(False)
 
 
@@ -108,7 +108,7 @@ class Rbac:
         question = (attributes.verb, attributes.group, attributes.resource, attributes.subresource)
         answer = grants.answers.get(question)
         if answer is None:
-            if len(grants.answers) >= _REMEMBERED:
+            if len(grants.answers) >= _GRANTS_REMEMBERED:
                 grants.answers.clear()
             answer = grants.answers[question] = _answer(grants, question)
         return answer.names.get(attributes.name, answer.any)
@@ -136,7 +136,7 @@ class Rbac:
         who = (identity.name, identity.groups, namespace)
         grants = self._grants.get(who)
         if grants is None:
-            if len(self._grants) >= _REMEMBERED:
+            if len(self._grants) >= _GRANTS_REMEMBERED:
                 self._grants.clear()
             grants = self._grants[who] = self._collect(identity, namespace)
         return grants

@@ -17,7 +17,7 @@ Question = tuple[str, str, str, str]
 
 _LISTED_RULES: Final = 32
 """Rules that are faster gone through than looked up."""
-_REMEMBERED: Final = 1024
+_RULE_ANSWERS_REMEMBERED: Final = 1024
 """Answers kept with a role; only those that took some looking."""
 
 _Places = Mapping[str, list[int]]
@@ -62,7 +62,7 @@ class RoleRules:
             names.update(rule.names)
         answer = Granting(any_, frozenset(names))
         if looked > _LISTED_RULES:
-            if len(self._answers) >= _REMEMBERED:
+            if len(self._answers) >= _RULE_ANSWERS_REMEMBERED:
                 self._answers.clear()
             self._answers[question] = answer
         return answer

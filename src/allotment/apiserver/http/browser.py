@@ -23,7 +23,7 @@ from allotment.apiserver.auth.authentication import Headers
 
 _READING = ("GET", "HEAD", "OPTIONS")
 _OWN_PAGE = ("same-origin", "none")
-_SHOWN = 100  # the most characters of a header that are quoted
+_SHOWN_LENGTH = 100  # the most characters of a header that are quoted
 
 
 def caused_by_page(headers: Headers) -> bool:
@@ -48,7 +48,7 @@ def check_page(method: str, headers: Headers, names: Collection[str]) -> None:
         raise _foreign(method, origin, site)
     if not _is_ours(host, names):
         raise Forbidden(
-            f'a browser asked for "{host[:_SHOWN]}", which is not a name of this server: its certificate has '
+            f'a browser asked for "{host[:_SHOWN_LENGTH]}", which is not a name of this server: its certificate has '
             f"{', '.join(sorted(names))}"
         )
 
@@ -79,8 +79,8 @@ def _is_address(name: str) -> bool:
 
 
 def _foreign(method: str, origin: bytes | None, site: bytes | None) -> Forbidden:
-    page = origin.decode("latin-1")[:_SHOWN] if origin is not None else "another site"
-    how = f" (Sec-Fetch-Site: {site.decode('latin-1')[:_SHOWN]})" if site is not None else ""
+    page = origin.decode("latin-1")[:_SHOWN_LENGTH] if origin is not None else "another site"
+    how = f" (Sec-Fetch-Site: {site.decode('latin-1')[:_SHOWN_LENGTH]})" if site is not None else ""
     return Forbidden(
         f"{method} was caused by a page of {page}{how}: only pages of this server may write through a browser"
     )

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from heapq import heappop, heappush
 
-_REMEMBERED = 10_000
+_FLOWS_REMEMBERED = 10_000
 """The most idle flows that we remember, so that they pay for seats they had while others waited."""
 
 
@@ -187,7 +187,7 @@ class FairQueues:
         if not self.waiting:
             self._flows.clear()
             self._heap.clear()
-        elif len(self._flows) > _REMEMBERED:
+        elif len(self._flows) > _FLOWS_REMEMBERED:
             self._flows = {name: flow for name, flow in self._flows.items() if flow.waiting}
 
     def validate(self, seated: Iterable[Ticket]) -> None:

@@ -16,7 +16,7 @@ _TRANSFORMS = {
     "PartialObjectMetadataList": ("v1", "v1beta1"),
 }
 MAX_CLAUSES = 20
-_REMEMBERED = 500
+_HEADERS_REMEMBERED = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Accepted:
 PLAIN = Accepted(JSON)
 
 
-@lru_cache(_REMEMBERED)
+@lru_cache(_HEADERS_REMEMBERED)
 def accepted(header: str) -> tuple[Accepted, ...]:
     """The forms in an Accept header that we support, in the client's order."""
     return tuple(_parse(header)) if header else (PLAIN,)
@@ -60,7 +60,7 @@ def _parse(header: str) -> list[Accepted]:
     return [form for _, form in sorted(found, key=lambda pair: pair[0])]
 
 
-@lru_cache(_REMEMBERED)
+@lru_cache(_HEADERS_REMEMBERED)
 def choose(header: str) -> Accepted:
     """The form in which to send objects. Raises NotAcceptable."""
     for form in accepted(header):

@@ -19,7 +19,7 @@ from allotment.apiserver.store.record import Obj
 Kinds = frozenset[str] | None
 """Resources by id; None for all of them."""
 
-_REMEMBERED = 1024
+_KINDS_REMEMBERED = 1024
 
 
 @runtime_checkable
@@ -58,11 +58,11 @@ class Admissions:
         mutations = [each for each in every if isinstance(each, Mutation)]
         judgements = [each for each in every if isinstance(each, Judgement)]
 
-        @lru_cache(_REMEMBERED)
+        @lru_cache(_KINDS_REMEMBERED)
         def mutating(kind: str) -> tuple[Mutation, ...]:
             return tuple(each for each in mutations if each.mutated is None or kind in each.mutated)
 
-        @lru_cache(_REMEMBERED)
+        @lru_cache(_KINDS_REMEMBERED)
         def judging(kind: str) -> tuple[Judgement, ...]:
             return tuple(each for each in judgements if each.judged is None or kind in each.judged)
 

@@ -11,7 +11,7 @@ from allotment.api.meta import Condition
 from allotment.autoscaler.catalogue.overlays import LABEL, OverlayFinding
 
 CONFLICT, RUNTIME_VALIDATION, UNKNOWN_LABEL = "Conflict", "RuntimeValidation", "UnknownLabel"
-_SHOWN = 10
+_CONFLICTS_SHOWN = 10
 
 
 def conditions(finding: OverlayFinding) -> tuple[Condition, ...]:
@@ -49,5 +49,5 @@ def _verdict(finding: OverlayFinding) -> tuple[str, str]:
 def _listed(texts: list[str]) -> str:
     """The first distinct names, and the number of the others."""
     distinct = list(dict.fromkeys(texts))
-    more = f"; and {len(distinct) - _SHOWN} more" if len(distinct) > _SHOWN else ""
-    return "; ".join(distinct[:_SHOWN]) + more
+    more = f"; and {len(distinct) - _CONFLICTS_SHOWN} more" if len(distinct) > _CONFLICTS_SHOWN else ""
+    return "; ".join(distinct[:_CONFLICTS_SHOWN]) + more

@@ -61,10 +61,10 @@ EXHAUSTIVE_SETS = 6
 EXHAUSTIVE_PODS = 30
 """Up to this number of nodes, or of sets that must be removed together, all combinations are tried, if they have no more pods
 than this."""
-KINDS = 6
+KINDS_WITH_ROOM = 6
 """The number of kinds of pods for each of which room is reserved in small problems."""
-TRIALS = 32
-MANY_PODS = 100
+SETS_PLANNED = 32
+PODS_OF_A_SET = 100
 """In larger problems, the number of sets that are planned with new machines, and the number of pods in one such set."""
 NODES_AT_ONCE = 8
 """How many nodes are tried at once in large problems; the number doubles after a success."""
@@ -323,7 +323,7 @@ class _Search:
         for size in SIZES:
             windows = [order[start : start + size] for start in range(0, len(order) - size + 1, size)]
             sets = [tuple(name for unit in each for name in unit) for each in windows]
-            sets = [nodes for nodes in sets if self._pods(nodes) <= MANY_PODS]
+            sets = [nodes for nodes in sets if self._pods(nodes) <= PODS_OF_A_SET]
             found = self._let_all_go(sets, buy=True) or found
             order = [unit for unit in order if all(name in self._old or name in self._new for name in unit)]
         return found
@@ -333,7 +333,7 @@ class _Search:
         found = False
         for nodes in sets:
             look = self._look(nodes) if buy else None
-            if buy and (self._trials >= TRIALS or look in self._hopeless):
+            if buy and (self._trials >= SETS_PLANNED or look in self._hopeless):
                 continue
             self._trials += buy
             if self._let_go(nodes, buy=buy):
@@ -455,7 +455,7 @@ class _Search:
             kinds: dict[int, list[Pod]] = {}
             for pod in pods:
                 kinds.setdefault(id(self._simulation.cluster.pods[key_of(pod)].asks), []).append(pod)
-            alike = list(kinds.values())[:KINDS] if len(kinds) > 1 else []
+            alike = list(kinds.values())[:KINDS_WITH_ROOM] if len(kinds) > 1 else []
             plans += [(first, self._planned(first, pods, machines)) for first in alike]
         return min(plans, key=lambda each: (len(each[1].pending), each[1].price))
 

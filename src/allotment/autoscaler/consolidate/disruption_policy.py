@@ -25,7 +25,7 @@ EMPTY, UNDERUTILIZED = "Empty", "Underutilized"
 """Why a node is removed."""
 WHEN_EMPTY = "WhenEmpty"
 NEVER = "Never"
-USUAL = (DisruptionBudget(nodes="10%"),)
+BUDGETS_UNLESS_GIVEN = (DisruptionBudget(nodes="10%"),)
 UNLIMITED = 2**31
 _NODES = re.compile(r"(100|[0-9]{1,2})%|([0-9]{1,9})")
 
@@ -59,7 +59,7 @@ class DisruptionPolicy:
 
     def allowed(self, reason: str, nodes: int, now: float) -> int:
         """How many of the pool's nodes may be in removal at a time for a reason."""
-        budgets = self.disruption.budgets or USUAL
+        budgets = self.disruption.budgets or BUDGETS_UNLESS_GIVEN
         limits = [_limit(each, nodes, now) for each in budgets if not each.reasons or reason in each.reasons]
         return min(limits, default=UNLIMITED)
 

@@ -42,7 +42,7 @@ ALL_SETS_PODS = 8
 """Up to this number of pods, all sets of machines are tried."""
 MOST_RECONSIDERED_PODS = 200
 """Above this number of pods, nothing is tried."""
-_GLANCE = 150
+_STEPS_A_SET = 150
 """Steps for one set of machines if not all sets are tried."""
 AT_A_TIME = (1, 2, 3)
 """How many machines are sold and replaced together."""
@@ -182,7 +182,7 @@ class Reconsideration:
         if ceiling is None:
             ceiling = 1 + most * max(totals.prices.values(), default=0)
         sets = MachineSets(self._simulation, self._machines, totals, self._steps)
-        found = sets.cheapest(bundles, ceiling, most, None if thorough else _GLANCE)
+        found = sets.cheapest(bundles, ceiling, most, None if thorough else _STEPS_A_SET)
         self._steps = max(0, sets.steps)
         return found
 

@@ -23,7 +23,7 @@ from allotment.autoscaler.catalogue.node_claims import claim_of, on_offer
 from allotment.autoscaler.provision.provisioner import provision
 from allotment.autoscaler.simulate.expected_machines import expect
 from allotment.autoscaler.simulate.pending_pods import make_claims
-from allotment.autoscaler.solver.covering import USUAL, SolverEffort
+from allotment.autoscaler.solver.covering import USUAL_EFFORT, SolverEffort
 from allotment.scheduler.config.configuration import DEFAULT_SCHEDULER
 from allotment.scheduler.pod import group_key
 from allotment.scheduler.resource_requests import requests_of
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from allotment.autoscaler.provision.plan import NewNode, Plan
     from allotment.autoscaler.simulate.simulation import Simulation
 
-_SOURCE = 40
+_LONGEST_POOL_PART = 40
 """How many characters of the pool's name begin the names of its claims."""
 _NANOS = 10**9
 
@@ -86,7 +86,7 @@ def decide(
     pods: Sequence[Pod],
     *,
     is_new: Callable[[NodeClaim], bool] = lambda claim: False,
-    effort: SolverEffort = USUAL,
+    effort: SolverEffort = USUAL_EFFORT,
 ) -> LaunchDecision:
     """What to launch for these pods, as ``pending`` finds them. ``machines`` are all that exist, ``claims`` all NodeClaims;
     recently failed claims show what is out of stock. Afterwards, the simulation is as it was before."""
@@ -147,7 +147,7 @@ def claim_name(machine: Machine, pods: Iterable[Pod], taken: Container[str] = ()
     """The same name for the same machine and pods, and for no others; but never a taken one."""
     text = "\n".join([machine.name, *sorted(pod.metadata.uid for pod in pods)])
     names = (
-        f"{machine.source[:_SOURCE].rstrip('.-')}-{hashlib.sha256(f'{number} {text}'.encode()).hexdigest()[:10]}"
+        f"{machine.source[:_LONGEST_POOL_PART].rstrip('.-')}-{hashlib.sha256(f'{number} {text}'.encode()).hexdigest()[:10]}"
         for number in count()
     )
     return next(name for name in names if name not in taken)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 ONE_POD = 10**9
 ON_SHOW = "machine-on-show"
-ORDERS = 4_000
+ORDER_STEPS = 4_000
 """How many bindings may be tried to find an order for a pattern when the first order fails."""
 
 
@@ -87,7 +87,7 @@ class Showroom:
         self._lots = lots
         self._any_alternative = any_alternative
         self._orders: dict[tuple[Hashable, Pattern], tuple[int, ...]] = {}
-        self._steps = ORDERS
+        self._steps = ORDER_STEPS
         reads = sorted(
             {key for each in daemon_sets(simulation) for key in labels_read(each.spec.template.spec)}
         )

@@ -42,7 +42,7 @@ from allotment.autoscaler.provision.plan import LeftOut, NewNode, Plan, PodPlace
 from allotment.autoscaler.provision.topology_choice import Gathering
 from allotment.autoscaler.simulate.declared_features import declaring
 from allotment.autoscaler.simulate.node_arrival import arrive, dismiss
-from allotment.autoscaler.solver.covering import EXACT_PODS, USUAL, SolverEffort, cover, relaxed
+from allotment.autoscaler.solver.covering import EXACT_PODS, USUAL_EFFORT, SolverEffort, cover, relaxed
 from allotment.autoscaler.solver.covering_problem import Cover, CoveringProblem, Fair, Offer, Pattern
 from allotment.scheduler.gangs.gang import gang_of
 from allotment.scheduler.pod import group_key
@@ -63,7 +63,7 @@ def provision(
     pods: Iterable[Pod],
     *,
     cheapest_alternative: bool = False,
-    effort: SolverEffort = USUAL,
+    effort: SolverEffort = USUAL_EFFORT,
 ) -> Plan:
     """A plan for pods without a node. The simulation need not contain the pods, but must contain their claims. ``machines``
     are those of ``overlays.evaluate`` that can be launched. With ``cheapest_alternative``, the price decides which of a

@@ -20,7 +20,7 @@ from allotment.autoscaler.solver.covering_problem import (
     pattern_of,
 )
 
-WITHOUT = -1
+NO_OFFER = -1
 """The offer that stands for a pod that is left out."""
 
 
@@ -63,7 +63,7 @@ class Branching:
         for each in self._found:
             counts[each] = counts.get(each, 0) + 1
         return tuple(
-            MachineGroup(*each, count) for each, count in sorted(counts.items()) if each[0] != WITHOUT
+            MachineGroup(*each, count) for each, count in sorted(counts.items()) if each[0] != NO_OFFER
         )
 
     def _descend(self, wanted: tuple[int, ...], left: tuple[int, ...], paid: int) -> None:
@@ -83,14 +83,14 @@ class Branching:
                 break
             if self._steps < 0:
                 return
-            if offer != WITHOUT and not self._yard.confirms(offer, pattern):
+            if offer != NO_OFFER and not self._yard.confirms(offer, pattern):
                 continue
             self._plan.append((offer, pattern))
             self._descend(*self._after(wanted, left, offer, pattern), paid + self._price(offer))
             self._plan.pop()
 
     def _price(self, offer: int) -> int:
-        return self._without if offer == WITHOUT else self._yard.offers[offer].price
+        return self._without if offer == NO_OFFER else self._yard.offers[offer].price
 
     def _after(
         self, wanted: tuple[int, ...], left: tuple[int, ...], offer: int, pattern: Pattern
@@ -98,7 +98,7 @@ class Branching:
         rest = list(wanted)
         for shape, count in pattern:
             rest[shape] -= count
-        if offer == WITHOUT or not left:
+        if offer == NO_OFFER or not left:
             return tuple(rest), left
         draws = self._yard.offers[offer].draws
         return tuple(rest), tuple(a - b for a, b in zip(left, draws, strict=True))
@@ -109,7 +109,7 @@ class Branching:
         """(loss, offer, pattern) of all machines for one shape that lose less than the gap, least loss first."""
         shape = max(range(len(wanted)), key=lambda each: (wanted[each] > 0, self._fair.pods[each], -each))
         choices: list[tuple[float, int, Pattern]] = [
-            (self._without - self._fair.pods[shape], WITHOUT, ((shape, 1),))
+            (self._without - self._fair.pods[shape], NO_OFFER, ((shape, 1),))
         ]
         for number in self._numbers:
             offer = self._yard.offers[number]

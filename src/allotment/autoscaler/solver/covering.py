@@ -44,23 +44,23 @@ class SolverEffort:
     good: float = 0.005  # the search stops when the gap is this small
 
 
-USUAL = SolverEffort()
+USUAL_EFFORT = SolverEffort()
 
 
-def cover(yard: CoveringProblem, effort: SolverEffort = USUAL) -> Cover:
+def cover(yard: CoveringProblem, effort: SolverEffort = USUAL_EFFORT) -> Cover:
     """The last of ``covers``."""
     *_, last = covers(yard, effort)  # there is always one, even if it leaves all pods out
     return last
 
 
-def relaxed(yard: CoveringProblem, effort: SolverEffort = USUAL) -> Fair:
+def relaxed(yard: CoveringProblem, effort: SolverEffort = USUAL_EFFORT) -> Fair:
     """Values that prove a bound, without a plan."""
     covering = _Covering(yard, effort)
     covering.relax()
     return covering.fair
 
 
-def covers(yard: CoveringProblem, effort: SolverEffort = USUAL) -> Iterator[Cover]:
+def covers(yard: CoveringProblem, effort: SolverEffort = USUAL_EFFORT) -> Iterator[Cover]:
     """Plans, each better than the one before or closer to a proof; the caller may stop at any of them."""
     return _Covering(yard, effort).stages()
 

@@ -20,18 +20,18 @@ from allotment.autoscaler.solver.covering_problem import CoveringProblem, Fair, 
 from allotment.autoscaler.solver.knapsack import Sack
 from allotment.autoscaler.solver.simplex import LinearProgram
 
-ACTIVE = 48  # offers that are examined in every round; all are when these have nothing more to give
+ACTIVE_OFFERS = 48  # offers that are examined in every round; all are when these have nothing more to give
 COLUMNS_AT_ONCE = 8  # columns that are added together; more if there are many shapes
-CLOSE = 0.002  # a bound this close to the program's value is not worth more work
+CLOSE_ENOUGH = 0.002  # a bound this close to the program's value is not worth more work
 PATTERN_STEPS = (
     300,
     3_000,
     30_000,
     300_000,
 )  # steps of the search for one pattern, if fewer do not suffice
-SHARPENING = 200  # steps to find a mix
+MIX_STEPS = 200  # steps to find a mix
 ALL_STEPS = 1_000_000  # for all these searches together
-WORK = 200_000_000  # how many numbers the linear program may touch
+NUMBERS_TOUCHED = 200_000_000  # how many numbers the linear program may touch
 PENALTY = 1000  # leaving out a pod costs this many of the most expensive machine
 
 
@@ -143,7 +143,7 @@ class Relaxation:
         """The plan in fractions."""
         return [(self.columns[number], amount) for number, amount in self._program.amounts().items()]
 
-    def rounds(self, patience: Sequence[int] = PATTERN_STEPS, work: int = WORK) -> Iterator[int]:
+    def rounds(self, patience: Sequence[int] = PATTERN_STEPS, work: int = NUMBERS_TOUCHED) -> Iterator[int]:
         """Improves the program round by round, and sometimes the bound; ends when there is nothing more to gain, or the
         effort is used up. Yields the number of added columns."""
         while True:
@@ -154,7 +154,7 @@ class Relaxation:
             if self._program.work > work:
                 return
             for steps in patience:
-                if taken or self._steps < 0 or self.bound >= self.value * (1 - CLOSE):
+                if taken or self._steps < 0 or self.bound >= self.value * (1 - CLOSE_ENOUGH):
                     break
                 taken = self._look_closely(values, prices, steps)
             yield taken
@@ -190,7 +190,7 @@ class Relaxation:
         }
         self._ceilings = {each: filling.ceiling for each, filling in fillings.items()}
         order = sorted(fillings, key=lambda each: (-self._ceilings[each] / (prices[each] + 1e-9), each))
-        self._active = order[:ACTIVE]
+        self._active = order[:ACTIVE_OFFERS]
         self._settle(values, prices)
         return self._take_best(
             [
@@ -207,12 +207,12 @@ class Relaxation:
         for each in sorted(
             self._offers, key=lambda each: (-self._ceilings[each] / (prices[each] + 1e-9), each)
         ):
-            fair = prices[each] * (1 + CLOSE / 2)
+            fair = prices[each] * (1 + CLOSE_ENOUGH / 2)
             if self._ceilings[each] <= fair or len(found) >= self._at_once or self._steps < 0:
                 break
             sack = self._sacks[each]
             mix = sack.sharpen(values, self._demand, fair)
-            self._steps -= SHARPENING
+            self._steps -= MIX_STEPS
             self._ceilings[each] = min(self._ceilings[each], mix.ceiling)
             if mix.ceiling <= fair:
                 continue

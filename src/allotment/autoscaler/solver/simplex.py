@@ -19,10 +19,10 @@ Entries = tuple[tuple[int, float], ...]
 
 TINY = 1e-9
 ROUNDING = 1e-13  # smaller numbers in the inverse count as zero
-PROMISING = 40  # columns that are examined before all are
+PROMISING_COLUMNS = 40  # columns that are examined before all are
 PIVOTS_UNTIL_FRESH = 64
-STALLED = 50
-GAIN = -1e-7  # a reduced cost, relative to a column's cost, that is worth a pivot
+PIVOTS_WITHOUT_GAIN = 50
+LEAST_GAIN = -1e-7  # a reduced cost, relative to a column's cost, that is worth a pivot
 
 
 class LinearProgram:
@@ -73,7 +73,7 @@ class LinearProgram:
         reached by then."""
         done = still = 0
         while done < pivots:
-            entering = self._entering(first=still > STALLED)
+            entering = self._entering(first=still > PIVOTS_WITHOUT_GAIN)
             if entering is None:
                 break
             step = self._enter(entering)
@@ -87,13 +87,13 @@ class LinearProgram:
     def _entering(self, *, first: bool) -> int | None:
         if not first:
             best = min(map(self._reduced, self._promising), default=(0.0, -1))
-            if best[0] < GAIN:
+            if best[0] < LEAST_GAIN:
                 return best[1]
-        found = [each for each in map(self._reduced, range(len(self._columns))) if each[0] < GAIN]
+        found = [each for each in map(self._reduced, range(len(self._columns))) if each[0] < LEAST_GAIN]
         self.work += 4 * len(self._columns)
         if first:
             return found[0][1] if found else None
-        best_ones = sorted(found)[:PROMISING]
+        best_ones = sorted(found)[:PROMISING_COLUMNS]
         self._promising = [number for _, number in best_ones]
         return self._promising[0] if best_ones else None
 

@@ -15,7 +15,9 @@ from typing import ClassVar
 from allotment.cel import types
 from allotment.cel.errors import CelRuntimeError
 
-_LONGEST = 64  # no text of an address is longer (IPv6 with dotted tail: 45), so longer ones are not looked at
+_LONGEST_ADDRESS = (
+    64  # no text of an address is longer (IPv6 with dotted tail: 45), so longer ones are not looked at
+)
 _MAPPED = 0xFFFF  # the upper 96 bits of ::ffff:0:0/96
 
 
@@ -100,7 +102,7 @@ class CIDR:
 
 def parse_address(text: str) -> IP:
     """The address that ``text`` spells, IPv4 mapped into IPv6 included."""
-    if len(text) > _LONGEST:
+    if len(text) > _LONGEST_ADDRESS:
         raise AddressError(f"IP address of {len(text)} characters is too long")
     if "%" in text:
         raise AddressError(f"IP address {text!r} has a zone, which is not allowed")
@@ -122,11 +124,11 @@ def parse_cidr(text: str) -> CIDR:
     """The network that ``text`` spells: an address, a slash, and a plain decimal prefix length."""
     head, slash, tail = text.rpartition("/")
     if not slash:
-        raise AddressError(f"network {text[:_LONGEST]!r} has no '/'")
+        raise AddressError(f"network {text[:_LONGEST_ADDRESS]!r} has no '/'")
     address = parse_ip(head)
     plain = len(tail) <= 3 and tail.isascii() and tail.isdigit() and (tail == "0" or tail[0] != "0")
     if not plain or int(tail) > address.width:
-        raise AddressError(f"network {text[:_LONGEST]!r} has a bad prefix length")
+        raise AddressError(f"network {text[:_LONGEST_ADDRESS]!r} has a bad prefix length")
     return CIDR(address, int(tail))
 
 

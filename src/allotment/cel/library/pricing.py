@@ -33,7 +33,7 @@ Values = Sequence[Value]
 
 _ASSUMED_PATTERN = 128
 _ADDRESS = Range(4, 16)
-_MOST_STEPS = 1_000_000
+_MOST_PRICED_STEPS = 1_000_000
 
 
 def priced(name: str, *overloads: Overload) -> Function:
@@ -57,7 +57,7 @@ def traversal(value: Value) -> int:
     pending = [value]
     while pending:
         steps += 1
-        if steps > _MOST_STEPS:
+        if steps > _MOST_PRICED_STEPS:
             return MAX_COST
         item = pending.pop()
         kind = type(item)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from allotment.insight.snapshot import Snapshot
     from allotment.insight.source import ClusterSource
 
-_SHOWN = 20
+_FINDINGS_SHOWN = 20
 
 
 @click.command(name="doctor")
@@ -47,7 +47,7 @@ def command(source: ClusterSource, output: str) -> int:
     found = [each for each in findings(snapshot, datetime.now(UTC)) if source.wants(each.namespace)]
     if output in (TABLE, WIDE):
         show_notes(snapshot.notes)
-        _show(found, snapshot, source, open_screen(), most=None if output == WIDE else _SHOWN)
+        _show(found, snapshot, source, open_screen(), most=None if output == WIDE else _FINDINGS_SHOWN)
     elif output == NAME:
         for each in found:
             click.echo(printable(each.object))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from allotment.insight.snapshot import Snapshot
     from allotment.insight.source import ClusterSource
 
-_PATIENCE = 5.0
+_PATIENCE_SECONDS = 5.0
 """How many seconds a single picture may take to explain pods. The other pods are shown with their own condition."""
 _COLUMNS = 120  # in a pipe, unless COLUMNS says otherwise
 _SAVED = "saved manifests"
@@ -71,7 +71,7 @@ def _glance(snapshot: Snapshot, source: ClusterSource) -> Overview:
     from allotment.insight.overview import overview_of
     from allotment.insight.waiting_pods import WaitingPods
 
-    end = time.monotonic() + _PATIENCE
+    end = time.monotonic() + _PATIENCE_SECONDS
     pending = WaitingPods(snapshot, source.namespaces).told(datetime.now(UTC), lambda: time.monotonic() < end)
     return overview_of(snapshot, pending)
 

@@ -82,16 +82,16 @@ def _show_stays(found: Consolidation, screen: Screen) -> None:
         alike.setdefault(stay.why, []).append(name)
     for why, names in sorted(alike.items(), key=lambda each: (-len(each[1]), each[0])):
         screen.line((few(names), "bold"), f": {why}")
-        for line in _holders([found.stays[name] for name in names[:_TOLD]]):
+        for line in _holders([found.stays[name] for name in names[:_HOLDERS_SHOWN]]):
             screen.line(line, indent=2)
 
 
-_TOLD = 5
+_HOLDERS_SHOWN = 5
 
 
 def _holders(stays: Sequence[Stay]) -> Iterable[str]:
     told = {pod: why for stay in stays for pod, why in stay.pods.items()}
-    for pod, why in list(told.items())[:_TOLD]:
+    for pod, why in list(told.items())[:_HOLDERS_SHOWN]:
         yield f"{pod}: {why}"
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from allotment.cli.render.screen import Cell, Screen
 from allotment.insight.fit import Fit
 
-_PLACES = 40
+_MOST_PLACES = 40
 
 
 def show_fit(fit: Fit, screen: Screen, *, wide: bool) -> None:
@@ -35,7 +35,7 @@ def show_fit(fit: Fit, screen: Screen, *, wide: bool) -> None:
 
 def _show_places(column: str, places: Mapping[str, Fits], fit: Fit, screen: Screen, *, wide: bool) -> None:
     ordered = sorted(places.items(), key=lambda place: (-place[1].number, place[0]))
-    shown = ordered if wide else ordered[:_PLACES]
+    shown = ordered if wide else ordered[:_MOST_PLACES]
     columns = [
         column,
         "more fit",

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from allotment.cli.render.terminal import Terminal
     from allotment.insight.overview import Overview
 
-_LOGGED = 20
+_LOG_LINES = 20
 Look = Callable[[Sequence[str]], "Overview"]
 """Makes the picture of the cluster as it is now. Its argument has the pods whose reasons are on the screen."""
 
@@ -97,7 +97,7 @@ def _kept_log() -> Iterator[None]:
 class _Kept(logging.Handler):
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
-        self.lines: deque[str] = deque(maxlen=_LOGGED)
+        self.lines: deque[str] = deque(maxlen=_LOG_LINES)
 
     def emit(self, record: logging.LogRecord) -> None:
         self.lines.append(self.format(record))

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 MACHINE = ("node", "type", "from", "zone", "capacity type", "price", "pods")
 _DEVICES_SHOWN = 3
-_ROWS = 100
-_REASONS = 10
+_MOST_ROWS = 100
+_MOST_REASONS = 10
 
 
 def show(plan: Plan, screen: Screen, *, wide: bool) -> None:
@@ -29,7 +29,7 @@ def show(plan: Plan, screen: Screen, *, wide: bool) -> None:
     places = [*plan.existing, *(place for each in plan.nodes for place in each.places)]
     if places:
         screen.heading(f"Pods with a place ({len(places)})")
-        shown = places if wide else places[:_ROWS]
+        shown = places if wide else places[:_MOST_ROWS]
         rows: list[list[Cell]] = [
             [each.pod, each.node, devices_cell(each.devices, wide=wide)] for each in shown
         ]
@@ -104,10 +104,10 @@ def _show_pending(plan: Plan, screen: Screen) -> None:
         for name, words in types:
             reasons.setdefault(words, []).append(name)
         listed = sorted(reasons.items(), key=lambda each: (-len(each[1]), each[0]))
-        for words, names in listed[:_REASONS]:
+        for words, names in listed[:_MOST_REASONS]:
             screen.line(f"{words}: {few(names)}", indent=2)
-        if len(listed) > _REASONS:
-            screen.line(f"and {len(listed) - _REASONS} more", indent=2)
+        if len(listed) > _MOST_REASONS:
+            screen.line(f"and {len(listed) - _MOST_REASONS} more", indent=2)
 
 
 def money(price: Decimal, places: int = 0) -> str:

@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from allotment.usage.inventory import PoolFinding
     from allotment.usage.pool import PoolUsage
 
-_LABEL = 13
+_LABEL_WIDTH = 13
 
 
 def field(screen: Screen, label: str, value: str, *, indent: int = 0, style: str = "") -> None:
     """A line ``Label:   value``."""
-    screen.line((f"{label}:".ljust(_LABEL), "dim"), (value, style), indent=indent)
+    screen.line((f"{label}:".ljust(_LABEL_WIDTH), "dim"), (value, style), indent=indent)
 
 
 # --- a pool ---

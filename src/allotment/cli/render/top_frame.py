@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 Line = list["Span"]
 
 _SHARES = {TopPart.NODES: 2, TopPart.PENDING: 1, TopPart.POOLS: 1}
-_NAME = 40  # columns of a name
+_NAME_WIDTH = 40  # columns of a name
 _GRID_NAME = 24
 _GAP = 2
-_BAR = 30
+_MOST_BAR_WIDTH = 30
 _REASON_LINES = 2
 _KEYS = (
     ("q", "quit"),
@@ -102,7 +102,7 @@ def _head(overview: Overview, setting: Setting, width: int) -> list[Line]:
     first: Line = [("allot top", "bold"), (f"  {facts}", ""), (f"  {printable(setting.name)}", "dim")]
     first = [*_padded(_crop(first, width - len(clock) - _GAP), width - len(clock)), (clock, "dim")]
     known = cluster.hidden is not None
-    second = [*_bar(cluster.summary, min(_BAR, width // 4)), ("  ", "")]
+    second = [*_bar(cluster.summary, min(_MOST_BAR_WIDTH, width // 4)), ("  ", "")]
     second.append((parts(cluster.summary, known=known), ""))
     lines = [first, second]
     if setting.alarm:
@@ -243,7 +243,7 @@ def _nodes(nodes: Sequence[NodeView], room: int, view: TopView, width: int) -> _
     if across > 1:
         return _grid(nodes, room, view, width, across)
     seen, extent, first = _window(nodes, room, view, TopPart.NODES)
-    name = min(max([len(node.name) for node in nodes], default=0), _NAME, width // 3)
+    name = min(max([len(node.name) for node in nodes], default=0), _NAME_WIDTH, width // 3)
     counts = [_counts(node.usage.summary, node.usage.hidden) for node in seen]
     wide = max(map(len, counts), default=0)
     most = max([room_for(node.usage.pools) for node in nodes], default=0)
@@ -328,8 +328,8 @@ def age(since: str, now: datetime) -> str:
 
 def _pools(pools: Sequence[PoolUsage], room: int, view: TopView, width: int) -> _Shown:
     seen, extent, first = _window(pools, room, view, TopPart.POOLS)
-    name = min(max([len(pool.pool_name) for pool in pools], default=0), _NAME, width // 4)
-    driver = min(max([len(pool.driver) for pool in pools], default=0), _NAME, width // 4)
+    name = min(max([len(pool.pool_name) for pool in pools], default=0), _NAME_WIDTH, width // 4)
+    driver = min(max([len(pool.driver) for pool in pools], default=0), _NAME_WIDTH, width // 4)
     counts = [_counts(pool.summary, pool.hidden) for pool in seen]
     wide = max(map(len, counts), default=0)
     signs = max(min(max([pool.summary.total for pool in pools], default=0), width // 4), 1)

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from allotment.usage.pool import PoolUsage
     from allotment.usage.rollup import PoolOnNode
 
-_BAR = 16
-_HOLDERS = 3
+_BAR_WIDTH = 16
+_MOST_HOLDERS = 3
 _STYLES = {
     DeviceState.AVAILABLE: "green",
     DeviceState.ALLOCATED: "yellow",
@@ -83,10 +83,10 @@ def partly_free_words(pool: PoolUsage | PoolOnNode) -> str:
 def bar(summary: Summary) -> Cell:
     """The allocated, unavailable and available devices as parts of a line."""
     total = max(summary.total, 1)
-    full = -(-summary.allocated * _BAR // total)
-    out = min(-(-(summary.unavailable + summary.unknown) * _BAR // total), _BAR - full)
+    full = -(-summary.allocated * _BAR_WIDTH // total)
+    out = min(-(-(summary.unavailable + summary.unknown) * _BAR_WIDTH // total), _BAR_WIDTH - full)
     style = "green" if summary.available else "dim" if summary.unknown else "yellow"
-    return "█" * full + "▒" * out + "░" * (_BAR - full - out), style
+    return "█" * full + "▒" * out + "░" * (_BAR_WIDTH - full - out), style
 
 
 def problem(pool: PoolUsage, *, wide: bool = False) -> str:
@@ -125,7 +125,7 @@ def show_devices(devices: Sequence[DeviceUsage], screen: Screen, *, wide: bool) 
     rows = []
     for device in devices:
         row: list[Cell] = [device.name, (str(device.state), _STYLES[device.state])]
-        row += [holders(device.allocations, None if wide else _HOLDERS), device.message]
+        row += [holders(device.allocations, None if wide else _MOST_HOLDERS), device.message]
         row += [_left(device.available_capacity, device.total_capacity)]
         rows.append(row[: len(columns)])
     screen.table(columns, rows)

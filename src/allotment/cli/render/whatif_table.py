@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         Waits,
     )
 
-_SHOWN = 20
+_ROWS_SHOWN = 20
 """How many pods of one step are named, unless all are requested."""
 _STYLES = {PodFate.PLACED: "green", PodFate.MOVED: "cyan", PodFate.LOST: "red", PodFate.GONE: "dim"}
 
@@ -97,7 +97,7 @@ class Report:
             self._screen.line(("not as expected: ", "red"), each)
 
     def _show_changes(self, changes: Sequence[PodChange]) -> None:
-        shown = changes if self._wide else changes[:_SHOWN]
+        shown = changes if self._wide else changes[:_ROWS_SHOWN]
         if shown:
             self._screen.table(("", "pod", "node", "devices"), [self._row(each) for each in shown])
         self._show_more(len(changes))
@@ -140,8 +140,8 @@ class Report:
             self._screen.line((told, "dim"))
 
     def _show_more(self, count: int) -> None:
-        if count > _SHOWN and not self._wide:
-            self._screen.line((f"and {count - _SHOWN} more; -o wide names them", "dim"))
+        if count > _ROWS_SHOWN and not self._wide:
+            self._screen.line((f"and {count - _ROWS_SHOWN} more; -o wide names them", "dim"))
 
 
 def _alike(reasons: Iterable[tuple[str, str]]) -> dict[str, list[str]]:

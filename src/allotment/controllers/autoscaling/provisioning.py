@@ -32,7 +32,7 @@ from allotment.autoscaler.catalogue.node_claims import (
 )
 from allotment.autoscaler.provision.launch import Launch, LaunchDecision, decide
 from allotment.autoscaler.simulate.pending_pods import pending, wants_machine
-from allotment.autoscaler.solver.covering import USUAL, SolverEffort
+from allotment.autoscaler.solver.covering import USUAL_EFFORT, SolverEffort
 from allotment.client.client import Client, Collection
 from allotment.client.form import ResourcePath, Typed
 from allotment.client.informers import Informers
@@ -82,7 +82,7 @@ class Provisioning:
         place: ResourcePath,
         numbers: AutoscalingMetrics,
         batch: Batch | None = None,
-        effort: SolverEffort = USUAL,
+        effort: SolverEffort = USUAL_EFFORT,
         now: Now = real_time,
     ) -> None:
         self.queue: WorkQueue[str] = WorkQueue()

@@ -45,9 +45,9 @@ from allotment.controllers.ownership import CONTROLLED, controller_of, controlle
 Key = tuple[str, str]
 """Namespace and name of a claim."""
 
-MAX_REMEMBERED = 20_000
+MAX_REMEMBERED_PODS = 20_000
 """How many uids of deleted pods and groups are kept; for others, the server is asked."""
-_MOST_STEPS = 4
+_MOST_RELEASE_STEPS = 4
 """More steps than any claim needs, so that a server that accepts requests without effect is not asked for ever."""
 
 
@@ -179,7 +179,7 @@ class ClaimRelease:
 
     def _remember(self, uid: str) -> None:
         self._gone[uid] = None
-        if len(self._gone) > MAX_REMEMBERED:
+        if len(self._gone) > MAX_REMEMBERED_PODS:
             del self._gone[next(iter(self._gone))]
 
     # --- one claim ---
@@ -188,7 +188,7 @@ class ClaimRelease:
         await self._pods.synced()  # before its first list, a copy is empty
         namespace, name = key
         claim = self._seen.get(name, namespace)
-        for _ in range(_MOST_STEPS):
+        for _ in range(_MOST_RELEASE_STEPS):
             if claim is None:
                 break
             step = next_step(claim, await self._ended(claim), owner_done=self._owner_done(claim))

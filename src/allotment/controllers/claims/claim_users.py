@@ -35,8 +35,8 @@ CONSUMER = "consumer"
 MEMBERS = "members with claims"
 """Index of pods that use claims: namespace and name of their group."""
 
-_LONGEST_NAME = 63  # upstream's limit, although a claim's name might be longer
-_DIGITS = 10
+_LONGEST_CLAIM_NAME = 63  # upstream's limit, although a claim's name might be longer
+_HASH_DIGITS = 10
 
 
 def claim_name(owner: str, entry: str, uid: str) -> str:
@@ -45,8 +45,8 @@ def claim_name(owner: str, entry: str, uid: str) -> str:
     The name is derived from the owner's uid. If the claim is created a second time (after a crash, a lost reply, or from an
     old copy), the server answers that it exists; and an owner that replaces another of its name gets other claims.
     """
-    digits = hashlib.sha256(f"{uid}/{entry}".encode()).hexdigest()[:_DIGITS]
-    room, length = _LONGEST_NAME - _DIGITS - 2, len(owner) + len(entry)
+    digits = hashlib.sha256(f"{uid}/{entry}".encode()).hexdigest()[:_HASH_DIGITS]
+    room, length = _LONGEST_CLAIM_NAME - _HASH_DIGITS - 2, len(owner) + len(entry)
     if length > room:  # shortens both in proportion
         owner, entry = owner[: room * len(owner) // length], entry[: room * len(entry) // length]
     parts = (owner.strip("-."), entry.strip("-."), digits)

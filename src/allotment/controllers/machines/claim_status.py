@@ -15,7 +15,7 @@ from allotment.controllers.clock import Now
 from allotment.controllers.conditions import holds, put
 
 _STAGES = (LAUNCHED, REGISTERED, INITIALIZED)
-_LONGEST = 1024
+_LONGEST_MESSAGE = 1024
 """The maximal length of a message; providers' messages may be long."""
 
 
@@ -31,7 +31,7 @@ class ClaimStatus:
         present = [_plain(each) for each in claim.status.conditions]
         wanted, now = present, timestamp(self._now())
         for each in conditions:
-            wanted = put(wanted, {**each, "message": each["message"][:_LONGEST]}, now)
+            wanted = put(wanted, {**each, "message": each["message"][:_LONGEST_MESSAGE]}, now)
         wanted = put(wanted, _ready(wanted), now)
         if wanted == present and not fields:
             return claim
@@ -41,11 +41,11 @@ class ClaimStatus:
     def tell(self, claim: NodeClaim, type_: EventType, reason: str, message: str) -> None:
         meta = claim.metadata
         subject = Subject(claim.api_version, claim.kind, meta.name, uid=meta.uid)
-        self._recorder.tell(subject, type_, reason, message[:_LONGEST])
+        self._recorder.tell(subject, type_, reason, message[:_LONGEST_MESSAGE])
         if claim.status.node_name:
             # the uid in kubelets' form: events about nodes are looked up by name
             node = Subject("v1", "Node", claim.status.node_name, uid=claim.status.node_name)
-            self._recorder.tell(node, type_, reason, message[:_LONGEST])
+            self._recorder.tell(node, type_, reason, message[:_LONGEST_MESSAGE])
 
 
 def _ready(conditions: list[Obj]) -> Obj:

@@ -26,7 +26,7 @@ from allotment.autoscaler.catalogue.prediction import (
 from allotment.autoscaler.simulate.forkable_cluster import Slice
 from allotment.client.form import Obj
 
-_NAMED = 5
+_DIFFERENCES_NAMED = 5
 _CLIPPED = 200
 """How many differences are described, and the length of each; the others are counted."""
 
@@ -89,8 +89,8 @@ def compared(claim: NodeClaim, machine: Machine | None, published: Sequence[Slic
     found += tree_differences(grown, [each for each in trees if each.spec.driver_name in drivers])
     if not found:
         return _verdict("True", "AsPredicted", "all devices are as predicted")
-    told = "; ".join(str(each)[:_CLIPPED] for each in found[:_NAMED])
-    more = f"; and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+    told = "; ".join(str(each)[:_CLIPPED] for each in found[:_DIFFERENCES_NAMED])
+    more = f"; and {len(found) - _DIFFERENCES_NAMED} more" if len(found) > _DIFFERENCES_NAMED else ""
     return _verdict("False", "DevicesDiffer", f"{told}{more}", found)
 
 

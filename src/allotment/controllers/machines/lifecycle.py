@@ -6,7 +6,7 @@
     deleted ─► see departure
 
 * *Nothing is launched twice.* A launch is keyed by the claim's uid, and the finalizer that records it is added before.
-* *Out of stock*: the claim says so (Launched=False, an event) and stays for ``REMEMBERED`` seconds, in which plans avoid this
+* *Out of stock*: the claim says so (Launched=False, an event) and stays for ``REMEMBERED_SECONDS`` seconds, in which plans avoid this
   machine; then the claim is deleted, and its creator may create another. Other failures are retried at growing intervals for
   ``LAUNCH_SECONDS``, and then treated in the same way.
 * *No node joins* within ``REGISTER_SECONDS``: the machine is given up, and the claim is deleted. A node that does not become
@@ -72,7 +72,7 @@ from allotment.controllers.taints.eviction import LONGEST_TIMER
 
 log = logging.getLogger(__name__)
 
-REMEMBERED = 180.0
+REMEMBERED_SECONDS = 180.0
 LAUNCH_SECONDS = 300.0
 REGISTER_SECONDS = INITIALIZE_SECONDS = 900.0
 """The last three are Karpenter's values."""
@@ -255,11 +255,11 @@ class MachineLifecycle:
     async def _failed(self, claim: NodeClaim, reason: str, why: str) -> Again:
         await self._status.write(claim, _condition(LAUNCHED, "False", reason, why))
         self._status.tell(claim, EventType.WARNING, reason, why)
-        return Again(REMEMBERED, "the failure has been shown for long enough then")
+        return Again(REMEMBERED_SECONDS, "the failure has been shown for long enough then")
 
     async def _bury(self, claim: NodeClaim) -> Again | None:
         """Deletes the claim, which also terminates a machine that was launched but whose reply was lost."""
-        remaining = left(_since(claim, LAUNCHED), REMEMBERED, self._now())
+        remaining = left(_since(claim, LAUNCHED), REMEMBERED_SECONDS, self._now())
         if remaining > 0:
             return Again(remaining, "the failure has been shown for long enough then")
         await self._give_up(claim)

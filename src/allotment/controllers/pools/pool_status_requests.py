@@ -30,9 +30,9 @@ from allotment.usage.pool import PoolUsage
 from allotment.usage.shareable import Shareable
 from allotment.usage.usage import Usage
 
-KEPT = 3600.0
+ANSWER_KEPT_SECONDS = 3600.0
 """How many seconds an answer stays, as upstream."""
-LIMIT = 100
+POOLS_UNLESS_LIMITED = 100
 ERROR_BYTES = 256
 CAPACITIES_MAX = 32
 """The largest number in the API; of a pool with more, the first ones are reported, because otherwise nothing could be."""
@@ -72,7 +72,7 @@ class PoolStatusRequests:
             status = answer(self._usage, spec, timestamp(self._now()))
             await self._requests.change(request, {"status": status}, subresource="status")
             return None  # its next change brings it back
-        remaining = left(_answered(request), KEPT, self._now())
+        remaining = left(_answered(request), ANSWER_KEPT_SECONDS, self._now())
         if remaining > 0:
             return Again(remaining, "answers are kept for an hour")
         await self._requests.delete(key, uid=request.metadata.uid)
@@ -86,7 +86,7 @@ def answer(usage: Usage, spec: ResourcePoolStatusRequestSpec, now: str) -> Obj:
         for pool in usage.pools()
         if pool.driver == spec.driver and spec.pool_name in (None, pool.pool_name)
     ]
-    limit = LIMIT if spec.limit is None else spec.limit
+    limit = POOLS_UNLESS_LIMITED if spec.limit is None else spec.limit
     told = [_told(pool, usage, spec.default_partition_type_attribute) for pool in pools[:limit]]
     wrong = sum("validationError" in each for each in told)
     condition = {

@@ -25,9 +25,9 @@ from allotment.controllers.controller import Again
 from allotment.controllers.simulation.marks import is_simulated
 
 LEASES = "kube-node-lease"
-TURNS = 10
+SLOTS = 10
 """One slot per second."""
-RENEW_SECONDS = float(TURNS)
+RENEW_SECONDS = float(SLOTS)
 LEASE_SECONDS = 40
 
 
@@ -109,7 +109,7 @@ def _is_ready(node: Node) -> bool:
 
 def _until_turn(name: str, time: float) -> float:
     """Seconds until the node's next turn, and at least half a round."""
-    turn = zlib.crc32(name.encode()) % TURNS
+    turn = zlib.crc32(name.encode()) % SLOTS
     wait = (turn - time) % RENEW_SECONDS
     return wait if wait >= RENEW_SECONDS / 2 else wait + RENEW_SECONDS
 

@@ -42,7 +42,7 @@ class PoolKey(NamedTuple):
 
 Cause = ClaimKey | PoolKey
 
-_LONGEST = 200
+_LONGEST_FAULT = 200
 """How many characters of a driver's error are reported."""
 
 
@@ -139,7 +139,7 @@ def _missing_instance(result: DeviceRequestAllocationResult, node: Node, publish
     for pool in partition_pools(name, published.node_slices(name)):
         if pool.id.driver == result.driver:
             if pool.invalid:
-                return f"cannot be looked up: {pool.invalid[:_LONGEST]}"
+                return f"cannot be looked up: {pool.invalid[:_LONGEST_FAULT]}"
             if any(device_name(device.spec.name) == result.device for device in pool.devices):
                 return ""
     return "no longer exists"

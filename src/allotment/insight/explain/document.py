@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from allotment.usage.remedies import Remedy
 
 
-_DETAILS = 3
+_MOST_DETAILS = 3
 
 
 def worded(group: Sequence[Rejection]) -> Sequence[Rejection]:
@@ -79,7 +79,7 @@ def _ask(alike: Sequence[AskReason]) -> Document:
                 "code": code,
                 "text": text,
                 "count": count,
-                "details": list(details.get((code, text), ()))[:_DETAILS],
+                "details": list(details.get((code, text), ()))[:_MOST_DETAILS],
             }
             for (code, text), count in tally(first).most_common()
             if code != FITS

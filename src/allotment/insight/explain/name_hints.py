@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from allotment.scheduler.cluster import Cluster
 
 MOST_HINTS = 8
-_NAMED = 4
+_NAMES_OFFERED = 4
 _SELECTORS = 64
 _DRIVER = re.compile(r"""device\.driver\s*==\s*["']([^"']+)["']""")
 _TEXT = r"""(?:"[^"\n]*"(?!")|'[^'\n]*'(?!'))"""
@@ -110,7 +110,7 @@ def _of_claim_names(pod: Pod, cluster: Cluster) -> Iterator[str]:
             continue
         elsewhere = [namespace for namespace, other in known if other == name]
         if elsewhere:
-            yield f"claim {name} is in {few(sorted(elsewhere), _NAMED)}, but a pod can only use claims of its own namespace"
+            yield f"claim {name} is in {few(sorted(elsewhere), _NAMES_OFFERED)}, but a pod can only use claims of its own namespace"
         elif like := near(name, (other for namespace, other in known if namespace == own)):
             yield f"there is no claim {own}/{name}{like}"
 
@@ -119,7 +119,8 @@ def _of_classes(claims: Sequence[ResourceClaim], cluster: Cluster) -> Iterator[s
     for name in _classes(claims):
         if name and name not in cluster.classes and cluster.classes:
             like = (
-                near(name, cluster.classes, least=0.7) or f"; there is {few(sorted(cluster.classes), _NAMED)}"
+                near(name, cluster.classes, least=0.7)
+                or f"; there is {few(sorted(cluster.classes), _NAMES_OFFERED)}"
             )
             yield f"there is no device class {name}{like}"
 
@@ -153,7 +154,7 @@ def _of_selector(expression: str, published: _Published) -> Iterator[str]:
     for driver in sorted(drivers - published.drivers):
         others = (
             near(driver, published.drivers, least=0.8)
-            or f"; drivers that do: {few(sorted(published.drivers), _NAMED)}"
+            or f"; drivers that do: {few(sorted(published.drivers), _NAMES_OFFERED)}"
         )
         yield f"no driver {driver} publishes anything{others if published.drivers else '; no driver does'}"
     for read in sorted(SelectorTest(expression, ALL).reads, key=repr):
@@ -188,9 +189,10 @@ def _of_values(match: re.Match[str], published: _Published) -> Iterator[str]:
         there = sorted(published.values.get(f"{domain}/{name}", ()))
     if values and there and not set(values).intersection(there):
         like = next(
-            filter(None, (near(value, there) for value in values)), f"; there is {few(sorted(there), _NAMED)}"
+            filter(None, (near(value, there) for value in values)),
+            f"; there is {few(sorted(there), _NAMES_OFFERED)}",
         )
-        quoted = " or ".join(f'"{value}"' for value in values[:_NAMED])
+        quoted = " or ".join(f'"{value}"' for value in values[:_NAMES_OFFERED])
         yield f"no device has {name} {quoted}{like}"
 
 

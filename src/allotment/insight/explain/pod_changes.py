@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 
 Fits = Callable[[Pod], str]
 """The node on which the pod would be placed; empty if there is none."""
-_MOST_TAINTS = 10
+_TAINTS_TRIED = 10
 _NODES_TRIED = 3
-_VALUES = 4
-_ALIKE = 0.7
+_VALUES_TRIED = 4
+_LEAST_LIKENESS = 0.7
 _OF_NODES = "node.kubernetes.io/"  # taints that will pass, or that a pod should not tolerate
 _UNIT = 10**9
 
@@ -55,7 +55,7 @@ def pod_remedies(pod: Pod, cluster: Cluster, fits: Fits) -> Iterator[Remedy]:
 
 def _changes(pod: Pod, cluster: Cluster) -> Iterator[tuple[ChangeKind, str, str, Pod]]:
     spec = pod.spec
-    for key in _taints(cluster)[:_MOST_TAINTS]:
+    for key in _taints(cluster)[:_TAINTS_TRIED]:
         more = (*spec.tolerations, Toleration(key=key, operator="Exists"))
         words = f"with a toleration of node taint {key}"
         yield ChangeKind.TOLERATION, key, words, replace(pod, spec=replace(spec, tolerations=more))
@@ -103,7 +103,7 @@ def unmet_affinity(required: NodeSelector, cluster: Cluster) -> list[str]:
                 asked = " ".join((each.key, each.operator, ",".join(each.values))).strip()
                 there = labels_there(each.key, (*each.values, "")[0], cluster)
                 found[f"{asked}: {there}"] = None
-    return list(found)[:_VALUES]
+    return list(found)[:_VALUES_TRIED]
 
 
 def labels_there(key: str, value: str, cluster: Cluster) -> str:
@@ -114,11 +114,11 @@ def labels_there(key: str, value: str, cluster: Cluster) -> str:
         return f"{count} {'node has' if count == 1 else 'nodes have'} it"
     if not values:
         known = {label for info in cluster.nodes.values() for label in info.labels}
-        return f"no node has a label {key}{near(key, known, least=_ALIKE).removesuffix('?')}"
-    if alike := near(value, values, least=_ALIKE):
+        return f"no node has a label {key}{near(key, known, least=_LEAST_LIKENESS).removesuffix('?')}"
+    if alike := near(value, values, least=_LEAST_LIKENESS):
         return f"no node has it{alike.removesuffix('?')}"
-    more = f" and {len(values) - _VALUES} more" if len(values) > _VALUES else ""
-    return f"no node has it; there is {key}={', '.join(values[:_VALUES])}{more}"
+    more = f" and {len(values) - _VALUES_TRIED} more" if len(values) > _VALUES_TRIED else ""
+    return f"no node has it; there is {key}={', '.join(values[:_VALUES_TRIED])}{more}"
 
 
 # --- less of a resource ---

@@ -88,7 +88,7 @@ KINDS: tuple[type[ApiStruct], ...] = (
 
 NODES_LOOKED_AT = 200
 """The number of nodes, or of distinct states of nodes, whose devices are examined one by one."""
-_PLENTY = {
+_UNLIMITED_RESOURCES = {
     name: Quantity.parse(amount)
     for name, amount in {"cpu": "1M", "memory": "1Ei", "ephemeral-storage": "1Ei", "pods": "1M"}.items()
 }
@@ -472,4 +472,4 @@ def plenty(node: Node) -> Node:
     """Gives a node that does not report its resources more than any pod could need."""
     if node.status.allocatable:
         return node
-    return replace(node, status=replace(node.status, allocatable=_PLENTY))
+    return replace(node, status=replace(node.status, allocatable=_UNLIMITED_RESOURCES))

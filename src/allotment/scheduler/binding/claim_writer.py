@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 MOST_CONFLICTS = 16
 FIRST_REST, LONGEST_REST = 0.1, 5.0
-UNSEEN = 30.0
+UNSEEN_SECONDS = 30.0
 """Seconds after which a claim that was created but never seen counts as deleted."""
 
 TAKEN_OVER = "allotment.dev/taken-over"
@@ -189,7 +189,7 @@ class ClaimWriter:
             self.error = "is gone"
             return None
         if self._uid:  # created, but not shown by the informer yet
-            self.patience = self.patience or now + UNSEEN
+            self.patience = self.patience or now + UNSEEN_SECONDS
             if now >= self.patience:  # it was deleted before it could be seen
                 self.error = "was made, and is gone"
             return None

@@ -154,7 +154,7 @@ class FileStruct(msgspec.Struct, forbid_unknown_fields=True, rename="camel", fro
 
 _PLACE = re.compile(r"(?P<problem>.*?)(?: - at `\$\.?(?P<path>.*)`)?", re.DOTALL)
 _UNKNOWN = re.compile(r"Object contains unknown field `(?P<name>.*)`", re.DOTALL)
-_LONGEST_NAME = 100  # characters of an unknown field to report
+_LONGEST_SHOWN_NAME = 100  # characters of an unknown field to report
 
 
 def read(value: Any, type: type[T], source: str, under: str = "", also: Iterable[str] = ()) -> T:
@@ -173,7 +173,7 @@ def read(value: Any, type: type[T], source: str, under: str = "", also: Iterable
             problem = (
                 f"unknown field; {path or 'the file'} has {', '.join(_nearest(unknown['name'], fields))}"
             )
-            path = ".".join(part for part in (path, unknown["name"][:_LONGEST_NAME]) if part)
+            path = ".".join(part for part in (path, unknown["name"][:_LONGEST_SHOWN_NAME]) if part)
         raise ConfigurationError(source, path, problem) from exc
 
 
@@ -198,7 +198,7 @@ def _struct(info: Any) -> msgspec.inspect.StructType:
 
 def _nearest(name: str, known: Iterable[str]) -> list[str]:
     """The names, with those most similar to ``name`` first."""
-    name = name[:_LONGEST_NAME].lower()
+    name = name[:_LONGEST_SHOWN_NAME].lower()
     return sorted(known, key=lambda each: -SequenceMatcher(None, each.lower(), name).ratio())
 
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from allotment.scheduler.pod import PodInfo
 
 _UNIT = 10**9
-_LONGEST_BASE = 58  # characters of a generated name before its random part, as Kubernetes has it
+_LONGEST_NAME_BASE = 58  # characters of a generated name before its random part, as Kubernetes has it
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ def _name(pod: PodInfo) -> str:
     """A name as if generated from ``<pod>-extended-resources-``, but always the same for one pod: a repeated attempt must not
     make a second claim."""
     digits = hashlib.sha256(pod.uid.encode()).hexdigest()[:10]
-    return f"{f'{pod.name}-extended-resources-'[:_LONGEST_BASE]}{digits}"
+    return f"{f'{pod.name}-extended-resources-'[:_LONGEST_NAME_BASE]}{digits}"
 
 
 class _Resource:

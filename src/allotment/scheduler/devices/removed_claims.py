@@ -50,7 +50,7 @@ WARN_AFTER = 2.0
 REPEAT_STAND_IN_AFTER = 10.0
 """Seconds until a stand-in that could not be written is tried again."""
 REASON = "ClaimRemoved"
-_LONGEST_BASE = 46  # characters of the claim's name in that of its stand-in, which has 63 at most
+_LONGEST_STAND_IN_BASE = 46  # characters of the claim's name in that of its stand-in, which has 63 at most
 
 
 @dataclass(slots=True)
@@ -67,7 +67,7 @@ class _Removed:
         """The name of the stand-in, the same in all schedulers."""
         meta = self.claim.metadata
         digits = hashlib.sha256(meta.uid.encode()).hexdigest()[:10]
-        return f"{meta.name[:_LONGEST_BASE].strip('-.')}-held-{digits}"
+        return f"{meta.name[:_LONGEST_STAND_IN_BASE].strip('-.')}-held-{digits}"
 
     @property
     def stand_in_key(self) -> str:

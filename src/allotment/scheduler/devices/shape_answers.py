@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from allotment.api.resource import AllocationResult, ResourceClaim
     from allotment.scheduler.devices.scoring import Sizes
 
-_KEPT = 10_000
+_SHAPE_ANSWERS_KEPT = 10_000
 """How many answers of each sort a wish remembers."""
-_QUESTIONS = 10_000
+_ANSWERS_OF_A_VIEW = 10_000
 """After so many answers, the wish asks for a new view, so that the fleet can forget outdated state."""
 
 
@@ -66,7 +66,7 @@ class Wish:
                 self._seen = None
                 self._refusals.clear()
                 self._early.clear()
-            self._view, self._epoch, self._left = view, self._fleet.epoch, _QUESTIONS
+            self._view, self._epoch, self._left = view, self._fleet.epoch, _ANSWERS_OF_A_VIEW
             self._fault = view.fault
         self._left -= 1
         return view
@@ -114,7 +114,7 @@ class Wish:
         taken = draft.taken()
         known = self._early.get(id(draft))
         if known is None or known[0] is not draft:
-            if len(self._early) >= _KEPT:
+            if len(self._early) >= _SHAPE_ANSWERS_KEPT:
                 self._early.clear()
             known = self._early[id(draft)] = (draft, early(self.view.demand, taken))
         fleet = self._fleet
@@ -126,7 +126,7 @@ class Wish:
         look = view.appearance(place)
         known = self._refusals.get(look)
         if known is None:
-            if len(self._refusals) >= _KEPT:
+            if len(self._refusals) >= _SHAPE_ANSWERS_KEPT:
                 self._refusals.clear()
             known = self._refusals[look] = self._explain(view, place)
         return known

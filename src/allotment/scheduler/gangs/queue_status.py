@@ -30,7 +30,7 @@ OPEN, CLOSING, CLOSED = "Open", "Closing", "Closed"
 PHASES = ("Pending", "Inqueue", "Running", "Unknown", "Completed")
 ALWAYS = ("cpu", "memory")
 """The fields that Volcano writes into a queue's status even if they are zero."""
-PERIOD = 1.0
+PERIOD_SECONDS = 1.0
 """Seconds between two checks of all queues."""
 
 Json = dict[str, Any]
@@ -104,7 +104,7 @@ class QueueStatuses:
         now, queues = self._clock.now, self._cluster.queues
         if not self._stirred or now < self._due or not queues:
             return
-        self._stirred, self._due = False, now + PERIOD
+        self._stirred, self._due = False, now + PERIOD_SECONDS
         for known in (self._said, self._written):
             for gone in known.keys() - queues.keys():
                 del known[gone]

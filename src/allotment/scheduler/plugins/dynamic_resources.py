@@ -83,7 +83,7 @@ STRATEGIES = {"keep-whole": BEST_FIT, "first-fit": FIRST_FIT}
 BINDING_SECONDS = 600.0
 
 _MOST_WISHES, _FEWEST_WISHES = 256, 16
-_ANSWERS = 2_000_000
+_MOST_ANSWERS = 2_000_000
 """The approximate number of answers about nodes that the plugin keeps for all wishes together."""
 _EVERY = frozenset(ObjectAction)
 _LATER = frozenset(
@@ -287,7 +287,7 @@ class DynamicResources:
         if wish is None or not wish.of(cluster.fleet):
             claims = [each.claim for each in pending]
             wish = Wish(cluster.fleet, claims, self._strategy, self._budget, NAME)
-            most = max(_FEWEST_WISHES, min(_MOST_WISHES, _ANSWERS // (1 + len(cluster.nodes))))
+            most = max(_FEWEST_WISHES, min(_MOST_WISHES, _MOST_ANSWERS // (1 + len(cluster.nodes))))
             while len(self._wishes) >= most:
                 del self._wishes[next(iter(self._wishes))]
         self._wishes[key] = wish  # last in, so the first is the least recently used

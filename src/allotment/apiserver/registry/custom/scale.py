@@ -11,7 +11,7 @@ from allotment.api.status import BadRequest, InternalError
 from allotment.apiserver.registry.resource import SubresourceView
 from allotment.apiserver.store.record import Obj
 
-_MOST: Final = 2**31 - 1
+_MOST_REPLICAS: Final = 2**31 - 1
 _GO: Final = {str: "string", int: "int64", float: "float64", bool: "bool", list: "[]interface {}", dict: "map[string]interface {}", type(None): "<nil>"}  # fmt: skip
 
 
@@ -104,5 +104,5 @@ def _count_errors(obj: Obj, path: str) -> Iterator[FieldError]:
         yield FieldPath(path).invalid(problem, 0)
     elif value is not None and value < 0:
         yield FieldPath(path).invalid("should be a non-negative integer", value)
-    elif value is not None and value > _MOST:
-        yield FieldPath(path).invalid(f"should be less than or equal to {_MOST}", value)
+    elif value is not None and value > _MOST_REPLICAS:
+        yield FieldPath(path).invalid(f"should be less than or equal to {_MOST_REPLICAS}", value)

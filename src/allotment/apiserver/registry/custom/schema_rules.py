@@ -33,7 +33,7 @@ _TYPES: Final = ("array", "boolean", "integer", "number", "object", "string")
 _REASONS: Final = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")
 _LISTS: Final = ("atomic", "set", "map")
 _UNSUPPORTED: Final = [name for name in UNSUPPORTED if name != "$schema"]
-_MOST: Final = 2**64 - 1
+_MOST_COST: Final = 2**64 - 1
 
 
 def schema_errors(raw: Raw, path: FieldPath) -> list[FieldError]:
@@ -217,7 +217,7 @@ class _Walk:
     def _one_rule(
         self, rule: CompiledRule, at: FieldPath, often: int, context: _Context
     ) -> Iterator[FieldError]:
-        cost = min(rule.max_cost * often, _MOST)
+        cost = min(rule.max_cost * often, _MOST_COST)
         if cost > RULE_LIMIT:
             yield at.child("rule").forbidden(_too_expensive("estimated rule cost", cost, RULE_LIMIT))
         self._observe(at.child("rule"), cost)
@@ -242,7 +242,7 @@ class _Walk:
             )
 
     def _observe(self, path: FieldPath, cost: int) -> None:
-        self.cost = min(self.cost + cost, _MOST)
+        self.cost = min(self.cost + cost, _MOST_COST)
         if cost >= SCHEMA_LIMIT // 100:
             self._expensive.append((cost, path))
 
@@ -267,7 +267,7 @@ def _times(often: int | None, raw: Raw) -> int | None:
         limit = raw.get("maxItems")
     else:
         return often
-    return None if limit is None else min(often * max(limit, 0), _MOST)
+    return None if limit is None else min(often * max(limit, 0), _MOST_COST)
 
 
 def _too_expensive(what: str, cost: int, limit: int) -> str:

@@ -21,7 +21,7 @@ from allotment.apiserver.registry.strategy import Strategy, Write
 from allotment.apiserver.registry.view import content_errors, keep_all_but_status, view
 from allotment.apiserver.store.record import Obj
 
-LIMIT = 100
+POOLS_UNLESS_LIMITED = 100
 """Pools in an answer, unless the question says otherwise."""
 
 
@@ -29,7 +29,7 @@ class _RequestStrategy(Strategy):
     def default(self, obj: Obj, write: Write) -> None:
         spec = obj.get("spec")
         if isinstance(spec, dict) and spec.get("limit") is None:
-            spec["limit"] = LIMIT
+            spec["limit"] = POOLS_UNLESS_LIMITED
 
     def prepare_create(self, obj: Obj, write: Write) -> None:
         obj.pop("status", None)

@@ -65,7 +65,7 @@ _SCOPES = (
     "VolumeAttributesClass",
 )
 _LIMIT_TYPES = ("Container", "PersistentVolumeClaim", "Pod")
-MOST_AMOUNTS, MOST_SCOPES, MOST_VALUES = 1000, 20, 1000
+MOST_AMOUNTS, MOST_SCOPES, MOST_SCOPE_VALUES = 1000, 20, 1000
 """Every object that is made is compared with all of a quota."""
 
 
@@ -90,7 +90,7 @@ def _check_size(spec: Obj, path: FieldPath) -> Iterator[FieldError]:
         (path.child("hard"), len(spec.get("hard") or ()), MOST_AMOUNTS),
         (path.child("scopes"), len(spec.get("scopes") or ()), MOST_SCOPES),
         (at_scopes, len(scopes), MOST_SCOPES),
-        (at_scopes.child("values"), len(values), MOST_VALUES),
+        (at_scopes.child("values"), len(values), MOST_SCOPE_VALUES),
     ):
         if count > most:
             yield where.too_many(count, most)
