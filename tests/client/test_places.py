@@ -9,8 +9,8 @@ from allotment.api.semantic import ResourceClass
 from allotment.client.client import Client
 from allotment.client.discovery import AnnouncedResource, Discovery
 from allotment.client.form import ResourcePath
-from allotment.client.informers import Informers
 from allotment.client.places import PLACES, place_of
+from allotment.client.shared_informers import Informers
 from tests.client.script import Script
 
 

@@ -30,8 +30,8 @@ from allotment.client.client import Client, Collection
 from allotment.client.form import Obj
 from allotment.client.in_process import InProcessTransport
 from allotment.client.informer import Informer
-from allotment.client.informers import Informers
 from allotment.client.recorder import Recorder
+from allotment.client.shared_informers import Informers
 from allotment.client.transport import Transport
 from allotment.controllers.controller import Controller, Reconciler
 from tests.apiserver.beginning import begin

@@ -8,7 +8,7 @@ from allotment.api.core import Node
 from allotment.apiserver.auth.identity import ADMINISTRATOR
 from allotment.client.client import Client
 from allotment.client.form import Obj
-from allotment.client.informers import Informers
+from allotment.client.shared_informers import Informers
 from allotment.client.work_queue import WorkQueue
 from allotment.controllers.controller import Again
 from tests.controllers import cluster as fixture

@@ -12,8 +12,8 @@ from allotment.api.semantic import ResourceClaimParameters
 from allotment.client.client import Client
 from allotment.client.discovery import AnnouncedResource, Discovery
 from allotment.client.form import ResourcePath
-from allotment.client.informers import Informers
 from allotment.client.recorder import Recorder
+from allotment.client.shared_informers import Informers
 from allotment.controllers import names, suite
 from allotment.controllers.controller import Controller
 from allotment.controllers.machines.provider import Surroundings

@@ -8,8 +8,8 @@ import pytest
 
 from allotment.client.client import Client
 from allotment.client.in_process import Answer, InProcessTransport
-from allotment.client.informers import Informers
 from allotment.client.recorder import Recorder
+from allotment.client.shared_informers import Informers
 from allotment.scheduler.cluster import Cluster
 from allotment.scheduler.config.configuration import DEFAULT
 from allotment.scheduler.core import Scheduler

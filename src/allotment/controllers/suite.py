@@ -30,9 +30,9 @@ from allotment.autoscaler.catalogue.catalogue import Catalogue
 from allotment.client.client import Client
 from allotment.client.discovery import Discovery, discover
 from allotment.client.form import ResourcePath, resource_of
-from allotment.client.informers import Informers
 from allotment.client.places import PLACES, place_of
 from allotment.client.recorder import Recorder
+from allotment.client.shared_informers import Informers
 from allotment.controllers.autoscaling.followed_cluster import FollowedCluster
 from allotment.controllers.autoscaling.metrics import AutoscalingMetrics, HourlyCosts
 from allotment.controllers.autoscaling.overlays import Overlays

@@ -17,8 +17,8 @@ from prometheus_client import CollectorRegistry
 
 from allotment.apiserver.auth import users
 from allotment.client.client import Client
-from allotment.client.informers import Informers
 from allotment.client.recorder import Recorder
+from allotment.client.shared_informers import Informers
 from allotment.client.transport import Transport
 from allotment.controllers import suite
 from allotment.daemons.event_recording import recorded

@@ -17,10 +17,10 @@ from allotment.client import leader, recorder
 from allotment.client.client import Client
 from allotment.client.discovery import discover
 from allotment.client.form import ResourcePath
-from allotment.client.informers import Informers
 from allotment.client.places import DEFINITIONS
 from allotment.client.recorder import Recorder
 from allotment.client.rights import Right, granted, reading
+from allotment.client.shared_informers import Informers
 from allotment.controllers import names, suite
 from allotment.daemons.service import NAMESPACE, Service
 from allotment.dashboard import census

@@ -33,9 +33,9 @@ from allotment.api.timestamps import timestamp
 from allotment.client.client import Client, Collection, PatchType
 from allotment.client.discovery import Discovery, discover
 from allotment.client.form import ResourcePath, Typed, resource_of
-from allotment.client.informers import Informers
 from allotment.client.places import DEFINITIONS, PLACES, place_of
 from allotment.client.recorder import EventType, Recorder, Subject
+from allotment.client.shared_informers import Informers
 from allotment.client.transport import Disconnected
 from allotment.scheduler.cluster import Cluster
 from allotment.scheduler.config.configuration import Configuration

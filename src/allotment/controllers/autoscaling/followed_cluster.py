@@ -15,7 +15,7 @@ from allotment.api.resource import DeviceClass, ResourceClaim, ResourceClaimTemp
 from allotment.api.rights import READ
 from allotment.autoscaler.simulate.simulation import Simulation, start_simulation
 from allotment.client.form import ResourcePath
-from allotment.client.informers import Informers
+from allotment.client.shared_informers import Informers
 from allotment.controllers.claims.claim_users import claim_name
 from allotment.scheduler import driver
 from allotment.scheduler.config.configuration import DEFAULT, Configuration

@@ -19,7 +19,7 @@ from allotment.autoscaler.catalogue.overlay_status import conditions
 from allotment.autoscaler.catalogue.overlays import OverlayFinding, evaluate
 from allotment.client.client import Client, Collection
 from allotment.client.form import Obj, ResourcePath, Typed
-from allotment.client.informers import Informers
+from allotment.client.shared_informers import Informers
 from allotment.client.work_queue import WorkQueue
 from allotment.controllers.clock import Now, real_time
 from allotment.controllers.conditions import put

@@ -35,8 +35,8 @@ from allotment.autoscaler.simulate.pending_pods import pending, wants_machine
 from allotment.autoscaler.solver.covering import USUAL_EFFORT, SolverEffort
 from allotment.client.client import Client, Collection
 from allotment.client.form import ResourcePath, Typed
-from allotment.client.informers import Informers
 from allotment.client.recorder import EventType, Recorder, Subject
+from allotment.client.shared_informers import Informers
 from allotment.client.transport import Disconnected
 from allotment.client.work_queue import WorkQueue
 from allotment.controllers.autoscaling import followed_cluster

@@ -46,8 +46,8 @@ from allotment.autoscaler.simulate.expected_machines import expect
 from allotment.autoscaler.solver.covering import SolverEffort
 from allotment.client.client import Client, Collection
 from allotment.client.form import ResourcePath, Typed
-from allotment.client.informers import Informers
 from allotment.client.recorder import EventType, Recorder, Subject
+from allotment.client.shared_informers import Informers
 from allotment.client.work_queue import WorkQueue
 from allotment.controllers.autoscaling import followed_cluster
 from allotment.controllers.autoscaling.followed_cluster import FollowedCluster

@@ -19,7 +19,7 @@ from allotment.api.conversion.v1alpha2 import CARRIER
 from allotment.api.resource import ResourceClaim
 from allotment.api.semantic import ResourceClass
 from allotment.client.form import ResourcePath, resource_of
-from allotment.client.informers import Informers
+from allotment.client.shared_informers import Informers
 
 _UPSTREAM = "dynamic_resource_allocation"
 _CLASSES = resource_of(ResourceClass)

@@ -33,8 +33,8 @@ from allotment.api.rights import READ
 from allotment.api.status import AlreadyExists, Conflict, NotFound, StatusError
 from allotment.client.client import Client, PatchType
 from allotment.client.form import Obj
-from allotment.client.informers import Informers
 from allotment.client.recorder import EventType, Recorder, Subject
+from allotment.client.shared_informers import Informers
 from allotment.client.work_queue import WorkQueue
 from allotment.controllers.claims import claim_users as claims
 from allotment.controllers.claims.claim_users import MEMBERS

@@ -26,8 +26,8 @@ from allotment.api.toleration import tolerates
 from allotment.autoscaler.catalogue.node_claims import DISRUPTED, TERMINATION
 from allotment.autoscaler.simulate.drain import belongs_to_node
 from allotment.client.client import Client
-from allotment.client.informers import Informers
 from allotment.client.recorder import EventType
+from allotment.client.shared_informers import Informers
 from allotment.controllers.clock import Now
 from allotment.controllers.controller import Again
 from allotment.controllers.machines.claim_status import ClaimStatus

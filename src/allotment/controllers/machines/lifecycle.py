@@ -49,8 +49,8 @@ from allotment.autoscaler.catalogue.prediction import published_by
 from allotment.autoscaler.simulate.forkable_cluster import Slice
 from allotment.client.client import Client
 from allotment.client.form import Obj, ResourcePath
-from allotment.client.informers import Informers
 from allotment.client.recorder import EventType, Recorder
+from allotment.client.shared_informers import Informers
 from allotment.client.transport import Disconnected
 from allotment.client.work_queue import WorkQueue
 from allotment.controllers.clock import Now, left, real_time

@@ -13,7 +13,7 @@ from allotment.autoscaler.catalogue.machine import Machine
 from allotment.autoscaler.catalogue.node_claims import machine_of
 from allotment.autoscaler.catalogue.overlays import evaluate
 from allotment.client.form import ResourcePath
-from allotment.client.informers import Informers
+from allotment.client.shared_informers import Informers
 
 RIGHTS = (
     f"{READ}: karpenter.sh: nodeoverlays,nodepools",

@@ -15,7 +15,7 @@ from allotment.api.core import Node, Taint
 from allotment.autoscaler.catalogue.node_claims import DISRUPTED
 from allotment.client.form import Obj
 from allotment.client.informer import Informer
-from allotment.client.informers import Informers
+from allotment.client.shared_informers import Informers
 
 CLAIMED_BY = "allotment.dev/nodeclaim"
 """Annotation of a node: the uid of its claim, where the provider's id cannot decide."""

@@ -14,7 +14,7 @@ from allotment.api.rights import READ
 from allotment.api.timestamps import moment, timestamp
 from allotment.client.client import Client, Collection
 from allotment.client.form import ResourcePath, Typed
-from allotment.client.informers import Informers
+from allotment.client.shared_informers import Informers
 from allotment.client.work_queue import WorkQueue
 from allotment.controllers.clock import Now, real_time
 from allotment.controllers.controller import Again

@@ -28,7 +28,7 @@ from allotment.api.autoscaling import NodeClaim
 from allotment.autoscaler.catalogue.machine import Machine
 from allotment.client.client import Client
 from allotment.client.form import ResourcePath
-from allotment.client.informers import Informers
+from allotment.client.shared_informers import Informers
 from allotment.controllers.clock import Now, real_time
 from allotment.controllers.controller import Reconciler
 from allotment.controllers.machines.market import Market

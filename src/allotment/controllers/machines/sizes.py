@@ -15,7 +15,7 @@ from allotment.api.rights import READ
 from allotment.autoscaler.catalogue.node_claims import ClaimProgress, node_name, state_of
 from allotment.client.client import Client, Collection
 from allotment.client.form import Obj, ResourcePath, Typed
-from allotment.client.informers import Informers
+from allotment.client.shared_informers import Informers
 from allotment.client.work_queue import WorkQueue
 from allotment.controllers.controller import Again
 

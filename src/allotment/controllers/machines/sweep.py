@@ -19,8 +19,8 @@ from allotment.api.status import NotFound
 from allotment.autoscaler.catalogue.node_claims import ClaimProgress, state_of
 from allotment.client.client import Client
 from allotment.client.form import ResourcePath
-from allotment.client.informers import Informers
 from allotment.client.recorder import EventType, Recorder
+from allotment.client.shared_informers import Informers
 from allotment.client.work_queue import WorkQueue
 from allotment.controllers.clock import Now, real_time
 from allotment.controllers.controller import Again

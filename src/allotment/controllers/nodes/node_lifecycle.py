@@ -21,8 +21,8 @@ from allotment.api.rights import READ
 from allotment.api.timestamps import timestamp
 from allotment.client.client import Client, PatchType
 from allotment.client.form import Obj
-from allotment.client.informers import Informers
 from allotment.client.recorder import EventType, Recorder, Subject
+from allotment.client.shared_informers import Informers
 from allotment.client.work_queue import WorkQueue
 from allotment.controllers.clock import Now, loop_time, real_time
 from allotment.controllers.controller import Again

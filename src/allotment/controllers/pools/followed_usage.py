@@ -16,7 +16,7 @@ from allotment.api.rights import READ
 from allotment.api.semantic import NodeResourceSlice
 from allotment.client.form import ResourcePath
 from allotment.client.informer import Informer
-from allotment.client.informers import Informers
+from allotment.client.shared_informers import Informers
 from allotment.usage.usage import Usage
 
 RIGHTS = (

@@ -21,7 +21,7 @@ from allotment.api.timestamps import timestamp
 from allotment.client.client import Client, Collection
 from allotment.client.form import ResourcePath, Typed, resource_of
 from allotment.client.informer import Informer
-from allotment.client.informers import Informers
+from allotment.client.shared_informers import Informers
 from allotment.client.work_queue import WorkQueue
 from allotment.controllers.clock import Now, real_time
 from allotment.controllers.own_writes import OwnWrites

@@ -27,8 +27,8 @@ from allotment.api.rights import READ
 from allotment.api.status import BadRequest, Invalid, NotFound, TooLarge
 from allotment.client.client import Client, Collection
 from allotment.client.form import Obj, ResourcePath
-from allotment.client.informers import Informers
 from allotment.client.recorder import EventType, Recorder, Subject
+from allotment.client.shared_informers import Informers
 from allotment.client.work_queue import WorkQueue
 from allotment.controllers.controller import Again
 from allotment.controllers.semantic import vendor_kinds

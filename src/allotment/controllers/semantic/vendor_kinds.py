@@ -22,8 +22,8 @@ from allotment.client.client import Client, Collection
 from allotment.client.discovery import Discovery, discover
 from allotment.client.form import Obj, Plain, ResourcePath
 from allotment.client.informer import Informer
-from allotment.client.informers import Informers
 from allotment.client.places import DEFINITIONS
+from allotment.client.shared_informers import Informers
 from allotment.client.transport import Disconnected
 
 RIGHTS = (f"{READ}: apiextensions.k8s.io: customresourcedefinitions",)

@@ -23,8 +23,8 @@ from allotment.api.rights import READ
 from allotment.api.timestamps import timestamp
 from allotment.client.client import Client
 from allotment.client.form import Obj
-from allotment.client.informers import Informers
 from allotment.client.recorder import Recorder
+from allotment.client.shared_informers import Informers
 from allotment.client.work_queue import WorkQueue
 from allotment.controllers.clock import Now, left, real_time
 from allotment.controllers.controller import Again

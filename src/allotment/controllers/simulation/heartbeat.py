@@ -17,8 +17,8 @@ from allotment.api.status import NotFound
 from allotment.api.timestamps import fine_timestamp, moment, timestamp
 from allotment.client.client import Client, PatchType
 from allotment.client.form import Obj
-from allotment.client.informers import Informers
 from allotment.client.recorder import Recorder
+from allotment.client.shared_informers import Informers
 from allotment.client.work_queue import WorkQueue
 from allotment.controllers.clock import Now, real_time
 from allotment.controllers.controller import Again

@@ -23,8 +23,8 @@ from allotment.api.status import NotFound
 from allotment.api.timestamps import timestamp
 from allotment.client.client import Client, PatchType
 from allotment.client.form import ResourcePath, resource_of
-from allotment.client.informers import Informers
 from allotment.client.recorder import EventType, Recorder, Subject
+from allotment.client.shared_informers import Informers
 from allotment.client.work_queue import WorkQueue
 from allotment.controllers.claims.claim_users import names_used
 from allotment.controllers.clock import Now, left, real_time

@@ -33,8 +33,8 @@ from allotment.api.rights import READ
 from allotment.api.timestamps import moment, timestamp
 from allotment.client.client import Client, Collection, PatchType
 from allotment.client.form import ResourcePath, Typed, resource_of
-from allotment.client.informers import Informers
 from allotment.client.recorder import Recorder
+from allotment.client.shared_informers import Informers
 from allotment.client.work_queue import WorkQueue
 from allotment.controllers.claims.claim_users import is_reserved, names_used
 from allotment.controllers.clock import Now, real_time

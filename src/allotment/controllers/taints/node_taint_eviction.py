@@ -18,8 +18,8 @@ from allotment.api.timestamps import moment
 from allotment.api.toleration import tolerates
 from allotment.client.client import Client
 from allotment.client.informer import Key
-from allotment.client.informers import Informers
 from allotment.client.recorder import Recorder
+from allotment.client.shared_informers import Informers
 from allotment.client.work_queue import WorkQueue
 from allotment.controllers.clock import Now, real_time
 from allotment.controllers.controller import Again

@@ -36,8 +36,8 @@ from allotment.api.storage import (
     is_bound,
 )
 from allotment.client.client import Client
-from allotment.client.informers import Informers
 from allotment.client.recorder import EventType, Recorder, Subject
+from allotment.client.shared_informers import Informers
 from allotment.client.work_queue import WorkQueue
 from allotment.controllers.own_writes import OwnWrites
 from allotment.controllers.simulation.marks import is_simulated

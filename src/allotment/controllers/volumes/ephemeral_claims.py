@@ -13,8 +13,8 @@ from allotment.api.storage import PersistentVolumeClaim
 from allotment.client.client import Client
 from allotment.client.form import Obj
 from allotment.client.informer import Key
-from allotment.client.informers import Informers
 from allotment.client.recorder import EventType, Recorder, Subject
+from allotment.client.shared_informers import Informers
 from allotment.client.work_queue import WorkQueue
 from allotment.controllers.ownership import controller_reference
 from allotment.controllers.pod_state import finished

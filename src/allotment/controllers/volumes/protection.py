@@ -14,7 +14,7 @@ from allotment.api.rights import READ
 from allotment.api.storage import PersistentVolume, PersistentVolumeClaim
 from allotment.client.client import Client
 from allotment.client.informer import Key
-from allotment.client.informers import Informers
+from allotment.client.shared_informers import Informers
 from allotment.client.work_queue import WorkQueue
 from allotment.controllers.pod_state import finished
 from allotment.scheduler.volumes.pod_volumes import volumes_of

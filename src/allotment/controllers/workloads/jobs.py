@@ -20,8 +20,8 @@ from allotment.api.status import NotFound
 from allotment.client.client import Client
 from allotment.client.form import Obj
 from allotment.client.informer import Key
-from allotment.client.informers import Informers
 from allotment.client.recorder import EventType, Recorder
+from allotment.client.shared_informers import Informers
 from allotment.client.work_queue import WorkQueue
 from allotment.controllers import conditions
 from allotment.controllers.clock import Now, left, real_time

@@ -25,7 +25,7 @@ from allotment.api.rights import READ
 from allotment.api.status import AlreadyExists, Conflict, NotFound
 from allotment.client.client import Client
 from allotment.client.form import Obj
-from allotment.client.informers import Informers
+from allotment.client.shared_informers import Informers
 from allotment.controllers.clock import Now
 from allotment.controllers.own_writes import LOST_WRITE_SECONDS, OwnWrites
 from allotment.controllers.ownership import CONTROLLED, controller_uid

@@ -7,7 +7,7 @@ import pytest
 
 from allotment.api.resource import ResourceClaim
 from allotment.client.client import Client
-from allotment.client.informers import Informers
+from allotment.client.shared_informers import Informers
 from tests.client.script import Obj, Script, config_map, event, listing
 
 PATIENCE = 60.0
