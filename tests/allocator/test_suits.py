@@ -6,7 +6,7 @@ from allotment.allocator.errors import ClaimError
 from allotment.allocator.features import ALL, Features
 from allotment.allocator.request import Book
 from allotment.allocator.site import Site
-from allotment.allocator.suits import NODE_OPERATIONS, Suits
+from allotment.allocator.suits import NODE_OPERATIONS, Suitability
 from allotment.api.core import Node
 from allotment.api.resource import DeviceRequest, ResourceSlice
 from tests.allocator.build import (
@@ -29,16 +29,16 @@ from tests.allocator.build import (
 
 def suits_of(
     slices: list[ResourceSlice], wanted: DeviceRequest, *, on: Node | None = None, features: Features = ALL
-) -> Suits:
+) -> Suitability:
     found = pools(slices, on, features)
     site = Site(on or node(), found, [each for pool in found for each in pool.devices], features)
     book = Book({"any": ANY, "gpu": class_("gpu", f'{mine("model")} == "a"')}, features)
     demand = book.demand([claim(wanted)])
     assert demand.fault is None
-    return Suits(demand.requests[0].asks[0], site)
+    return Suitability(demand.requests[0].asks[0], site)
 
 
-def verdict(suits: Suits, position: int = 0) -> str:
+def verdict(suits: Suitability, position: int = 0) -> str:
     """``yes``, ``error``, ``no`` (not selectable) or ``forbidden`` (selectable, but not allowed)."""
     try:
         if suits.judge(position):

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from allotment.api.selection import (
     MAX_REQUIREMENTS,
     MAX_SELECTOR_LENGTH,
-    Requirement,
     Selector,
     SelectorError,
+    SelectorRequirement,
     parse_fields,
     parse_labels,
 )
@@ -148,7 +148,7 @@ def test_in_and_notin_are_opposites(key: str, values: set[str], labels: dict[str
     assert parse_labels(f"{key} notin ({listed})").matches(labels) is not inside
 
 
-def _holds(requirement: Requirement, labels: dict[str, str]) -> bool:
+def _holds(requirement: SelectorRequirement, labels: dict[str, str]) -> bool:
     """One requirement by itself, as its documentation reads."""
     value = labels.get(requirement.key)
     match requirement.test:
@@ -170,19 +170,19 @@ KEYS, VALUES = st.sampled_from("abc"), st.sampled_from(["", "x", "1", "2", "3"])
 NUMBERS = st.sampled_from(["1", "2", "3"]).map(lambda number: frozenset({number}))
 REQUIREMENTS = st.one_of(
     st.builds(
-        Requirement,
+        SelectorRequirement,
         KEYS,
         st.sampled_from([Comparison.IN, Comparison.NOT_IN]),
         st.frozensets(VALUES, min_size=1),
     ),
-    st.builds(Requirement, KEYS, st.sampled_from([Comparison.EXISTS, Comparison.NOT_EXISTS])),
-    st.builds(Requirement, KEYS, st.sampled_from([Comparison.GREATER, Comparison.LESS]), NUMBERS),
+    st.builds(SelectorRequirement, KEYS, st.sampled_from([Comparison.EXISTS, Comparison.NOT_EXISTS])),
+    st.builds(SelectorRequirement, KEYS, st.sampled_from([Comparison.GREATER, Comparison.LESS]), NUMBERS),
 )
 
 
 @given(st.lists(REQUIREMENTS, max_size=6), st.dictionaries(KEYS, VALUES))
 def test_a_selector_holds_when_each_requirement_does(
-    requirements: list[Requirement], labels: dict[str, str]
+    requirements: list[SelectorRequirement], labels: dict[str, str]
 ) -> None:
     expected = all(_holds(each, labels) for each in requirements)
     assert Selector(tuple(requirements)).matches(labels) == expected

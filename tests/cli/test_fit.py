@@ -14,7 +14,7 @@ from allotment.api.core import Node
 from allotment.api.meta import ApiStruct
 from allotment.api.resource import DeviceClass, ResourceClaim, ResourceSlice
 from allotment.insight.errors import NoAnswer
-from allotment.insight.fit import Fit, Shapes, how_many
+from allotment.insight.fit import Fit, ShapesToTry, how_many
 from allotment.insight.snapshot import Snapshot
 from allotment.usage.remaining import Fits, Remaining
 from tests.builders.plain import claim_template
@@ -87,7 +87,7 @@ def test_cordoned_nodes_are_left_out(allot: Allot, tmp_path: Path) -> None:
 def test_a_cluster_without_nodes_says_so() -> None:
     """On a server, where nodes can be listed and there are none."""
     seen = Snapshot({Node: [], ResourceSlice: [], DeviceClass: []})
-    (found,) = how_many(Shapes({"claim x": ResourceClaim()}, ()), seen)
+    (found,) = how_many(ShapesToTry({"claim x": ResourceClaim()}, ()), seen)
     assert found.remaining.cluster.number == 0
     assert seen.notes == ["there are no nodes, so nothing fits anywhere"]
 
@@ -99,7 +99,7 @@ def test_a_cluster_without_nodes_says_so() -> None:
 def test_what_must_be_seen(kind: type[ApiStruct], words: str) -> None:
     seen = Snapshot({each: [] for each in (Node, ResourceSlice, DeviceClass) if each is not kind})
     with pytest.raises(NoAnswer, match=words):
-        how_many(Shapes({"claim x": ResourceClaim()}, ()), seen)
+        how_many(ShapesToTry({"claim x": ResourceClaim()}, ()), seen)
 
 
 def test_without_nodes_those_in_slices_are_taken(allot: Allot, tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_claims_in_the_semantic(allot: Allot) -> None:
 def test_the_semantic_on_a_cluster_that_does_not_have_it(tmp_path: Path) -> None:
     seen = Snapshot({Node: [], ResourceSlice: [], DeviceClass: []})
     with pytest.raises(NoAnswer, match="is a v1alpha2 claim, but no noderesourceslices can be read"):
-        how_many(Shapes({"claim x": semantic.ResourceClaim()}, ()), seen)
+        how_many(ShapesToTry({"claim x": semantic.ResourceClaim()}, ()), seen)
 
 
 def test_without_a_file_the_next_step_is_told(allot: Allot) -> None:

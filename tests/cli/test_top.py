@@ -16,7 +16,7 @@ from allotment.allocator.pool import PoolID
 from allotment.cli.render.device_cell import DeviceSign, cells, kind_of
 from allotment.cli.render.keys import keys_of
 from allotment.cli.render.top_frame import Setting, age, frame
-from allotment.cli.render.top_view import Extent, Sort, TopPart, TopView, pressed
+from allotment.cli.render.top_view import ListExtent, Sort, TopPart, TopView, pressed
 from allotment.insight.explain.explanation import Outlook
 from allotment.insight.overview import NodeView, Overview
 from allotment.insight.waiting_pods import WaitingPod
@@ -321,7 +321,7 @@ def test_keys(data: bytes, keys: list[str]) -> None:
     assert keys_of(data) == keys
 
 
-EXTENTS = {part: Extent(10, 100) for part in TopPart}
+EXTENTS = {part: ListExtent(10, 100) for part in TopPart}
 
 
 def after(*keys: str) -> TopView:

@@ -27,7 +27,7 @@ from allotment.api.resource import (
     ResourceSlice,
 )
 from allotment.autoscaler.provision.launch import decide
-from allotment.autoscaler.scenario.scenario_run import Rehearsal
+from allotment.autoscaler.scenario.scenario_run import ScenarioRun
 from allotment.autoscaler.simulate.pending_pods import pending
 from allotment.autoscaler.simulate.simulation import start_simulation
 from allotment.controllers.claims.claim_users import claim_name
@@ -403,7 +403,7 @@ def by_plan(case: Case) -> str:
 
 def by_what_if(case: Case) -> str:
     found = waiting((), everything(case), tainted=False)
-    rehearsal = Rehearsal(start_simulation([*found.objects, *found.pods], claim_name=claim_name))
+    rehearsal = ScenarioRun(start_simulation([*found.objects, *found.pods], claim_name=claim_name))
     return next((each.why for each in rehearsal.begin().waits if each.pod == "default/p"), "")
 
 
@@ -450,7 +450,7 @@ def test_of_pods_that_wait_together_the_first_get_what_a_quota_has_left(pods: in
         [template("t"), quota(devices=2), *(pod(f"p{n}", templates={"gpu": "t"}) for n in range(pods))], ""
     )
     found = waiting((), everything(case), tainted=False)
-    waits = Rehearsal(start_simulation([*found.objects, *found.pods])).begin().waits
+    waits = ScenarioRun(start_simulation([*found.objects, *found.pods])).begin().waits
     assert [each.pod for each in waits] == ([] if pods < 3 else ["default/p2"])
 
 
@@ -459,7 +459,7 @@ def test_a_claim_with_the_name_of_a_planned_one_stays_as_it_is(who: Pod) -> None
     namesakes = [claim("p-gpu"), claim("gang-gpu")]
     case = Case([template("t"), group_with_claim(), *namesakes, who], "")
     simulation = start_simulation(everything(case))
-    assert not Rehearsal(simulation).begin().waits
+    assert not ScenarioRun(simulation).begin().waits
     there = simulation.objects(ResourceClaim)
     assert [there[f"default/{each.metadata.name}"] for each in namesakes] == namesakes
 

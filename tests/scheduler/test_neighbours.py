@@ -12,7 +12,7 @@ from allotment.api.meta import LabelSelector
 from allotment.api.selection import Selector
 from allotment.scheduler import neighbours
 from allotment.scheduler.cluster import Cluster
-from allotment.scheduler.neighbours import Meant, Question, wishes_of
+from allotment.scheduler.neighbours import MeantPods, Question, wishes_of
 from allotment.scheduler.pod import PodInfo
 from allotment.scheduler.selector import pods_selected
 from tests.builders.typed import HOSTNAME, ZONE, cluster, labelled, near, node, pod, pod_affinity
@@ -26,8 +26,8 @@ def selector(selector: Mapping[str, str] | LabelSelector) -> Selector:
     return made
 
 
-def meant(labels: Mapping[str, str], *namespaces: str) -> Meant:
-    return Meant(frozenset(namespaces) or None, selector(labels))
+def meant(labels: Mapping[str, str], *namespaces: str) -> MeantPods:
+    return MeantPods(frozenset(namespaces) or None, selector(labels))
 
 
 WEB = Question((meant({"app": "web"}, "default"),))
@@ -206,7 +206,7 @@ GONE = st.tuples(st.just("gone"), st.integers(0, 5))
 QUESTIONS = [
     Question((meant({"a": "1"}),)),
     Question((meant({"a": "1"}, "x"), meant({"b": "2"}, "x")), staying=True),
-    Question((Meant(None, selector(labelled("b", "DoesNotExist"))),)),
+    Question((MeantPods(None, selector(labelled("b", "DoesNotExist"))),)),
 ]
 
 

@@ -21,7 +21,7 @@ from allotment.allocator.problem import Problem
 from allotment.allocator.request import Book, Demand
 from allotment.allocator.result import AnswerDraft, ShareIDs
 from allotment.allocator.search import DEFAULT_BUDGET, Answer, Search, SearchEnd
-from allotment.allocator.site import Site, Use
+from allotment.allocator.site import Site, SiteUse
 from allotment.allocator.strategy import FIRST_FIT, arrange, in_order
 from allotment.allocator.terms import Terms
 
@@ -126,7 +126,7 @@ def solve(
         ):  # errors must surface in upstream's order, or not at all
             site = Site(node, site.pools, arrange(site.pools, strategy, held), site.features)
             terms = Terms(site, demand)
-        problem = Problem(terms, Use.of(site, held), held)
+        problem = Problem(terms, SiteUse.of(site, held), held)
         answer = run(Search(problem, budget))
         steps = answer.steps
         if answer.verdict is SearchEnd.GAVE_UP:

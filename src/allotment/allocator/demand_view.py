@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from allotment.allocator.allocate import numbered_shares, solve
 from allotment.allocator.errors import AllocationError
-from allotment.allocator.fingerprint import Lens, Numbering, unwritable
+from allotment.allocator.fingerprint import Numbering, RelevantParts, unwritable
 from allotment.allocator.held import NOTHING_HELD
 from allotment.allocator.outcome import Outcome
 from allotment.allocator.paused_searches import PausedSearches
@@ -23,7 +23,7 @@ from allotment.allocator.pool import DeviceID
 from allotment.allocator.problem import Problem
 from allotment.allocator.result import AnswerDraft, ShareIDs
 from allotment.allocator.search import Search, SearchEnd
-from allotment.allocator.site import Site, Use
+from allotment.allocator.site import Site, SiteUse
 from allotment.allocator.strategy import FIRST_FIT, arrange
 from allotment.allocator.terms import Terms
 
@@ -50,7 +50,7 @@ class Group:
 
 
 @dataclass(slots=True)
-class _No:
+class _Unfit:
     """The answer for a state that does not fit; its reasons are computed again on demand."""
 
     words: str = ""
@@ -63,9 +63,9 @@ class _Order:
     positions: list[int]  # the position in upstream's order of each device in this one
     terms: Terms  # with the devices in this order
 
-    def use(self, use: Use) -> Use:
+    def use(self, use: SiteUse) -> SiteUse:
         """The same use, with the devices in this order."""
-        other = Use()
+        other = SiteUse()
         for number, position in enumerate(self.positions):
             other.used |= (use.used >> position & 1) << number
             if use.shared >> position & 1:
@@ -75,7 +75,7 @@ class _Order:
 
 
 @dataclass(slots=True)
-class _Sight:
+class _NodeSight:
     """What a demand sees of a node, apart from use. Equal numbers give equal answers if ``relevant`` devices have equal use."""
 
     number: int
@@ -88,7 +88,7 @@ class _Sight:
     orders: dict[tuple[int, int], _Order] = field(default_factory=dict)
 
 
-def _drawn_from(site: Site, use: Use, held: Holdings) -> int:
+def _drawn_from(site: Site, use: SiteUse, held: Holdings) -> int:
     """The counter sets that devices in use draw from."""
     sets = 0
     if site.drawing:
@@ -115,11 +115,11 @@ class DemandView:
         self._demanding = any(demand.relations) or any(
             ask.all or ask.admin for request in demand.requests for ask in request.asks
         )
-        self._lens = None if demand.fault is not None else Lens(demand, fleet.features)
+        self._lens = None if demand.fault is not None else RelevantParts(demand, fleet.features)
         self._numbers = Numbering()
-        self._static: dict[str, tuple[int, _Sight]] = {}  # node → (its version, its sight)
-        self._sights: dict[tuple[int, ...], _Sight] = {}
-        self._answers: dict[object, AnswerDraft | _No] = {}
+        self._static: dict[str, tuple[int, _NodeSight]] = {}  # node → (its version, its sight)
+        self._sights: dict[tuple[int, ...], _NodeSight] = {}
+        self._answers: dict[object, AnswerDraft | _Unfit] = {}
         self._searches = PausedSearches(fleet.effort)
         self._heap = list(fleet.places)
         heapify(self._heap)
@@ -160,7 +160,7 @@ class DemandView:
     def refusal(self, place: NodePlace) -> str:
         """Why the claims do not fit on a node, if the reason is not about devices; else empty."""
         answer = self._answer(place, self.state(place))
-        return answer.words if isinstance(answer, _No) else ""
+        return answer.words if isinstance(answer, _Unfit) else ""
 
     def appearance(self, place: NodePlace) -> tuple[object, object]:
         """A value equal for nodes that are alike in everything, including reasons; ``state`` only distinguishes answers."""
@@ -194,7 +194,7 @@ class DemandView:
             return sight.number, place.state(sight.relevant)
         return sight.number, place.state(sight.relevant), place.sees, fleet.versions(place)
 
-    def _sight(self, lens: Lens, place: NodePlace) -> _Sight:
+    def _sight(self, lens: RelevantParts, place: NodePlace) -> _NodeSight:
         """What the demand sees of a node, apart from use."""
         assert place.prints is not None
         look = (*lens.look(place.prints), place.sees)
@@ -203,24 +203,24 @@ class DemandView:
             sight = self._sights[look] = self._look_closer(look, self._fleet.site(place))
         return sight
 
-    def _look_closer(self, look: tuple[int, ...], site: Site) -> _Sight:
+    def _look_closer(self, look: tuple[int, ...], site: Site) -> _NodeSight:
         try:
             terms = Terms(site, self._demand)
         except AllocationError as exc:
-            return _Sight(self._numbers.of(look), -1, None, str(exc))
+            return _NodeSight(self._numbers.of(look), -1, None, str(exc))
         if len(self._sights) > _SIGHTS_UNTIL_CHECK and 2 * len(self._sights) > len(self._static):
             # Hardly two nodes look alike, so judge devices as the search reaches them, not all in advance.
             plain = self._strategy == FIRST_FIT or terms.may_fail()
-            return _Sight(self._numbers.of(look), (1 << len(site.devices)) - 1, terms, plain=plain)
+            return _NodeSight(self._numbers.of(look), (1 << len(site.devices)) - 1, terms, plain=plain)
         terms.may_fail()  # judges all devices
         bits, relevant = self._bits(site, terms)
-        sight = _Sight(0, relevant, terms, plain=self._strategy == FIRST_FIT or terms.may_fail())
+        sight = _NodeSight(0, relevant, terms, plain=self._strategy == FIRST_FIT or terms.may_fail())
         if not sight.plain:
             self._settle_order(sight, site)
         sight.number = self._numbers.of(("suits", *bits) if bits and sight.plain else look)
         return sight
 
-    def _settle_order(self, sight: _Sight, site: Site) -> None:
+    def _settle_order(self, sight: _NodeSight, site: Site) -> None:
         """Determines whether the strategy's order here equals upstream's or is at least constant.
 
         A device that is shared, or draws on counters, has a lower value once these are in use.
@@ -242,7 +242,7 @@ class DemandView:
         arranged = Site(site.node, site.pools, devices, site.features)
         return _Order([base[device.id] for device in devices], Terms(arranged, self._demand))
 
-    def _order(self, sight: _Sight, site: Site, use: Use) -> _Order:
+    def _order(self, sight: _NodeSight, site: Site, use: SiteUse) -> _Order:
         """The strategy's present order. It depends on which devices are shared, and which counter sets are drawn from."""
         key = (0, 0) if sight.fixed else (use.shared, _drawn_from(site, use, self._fleet.ledger))
         order = sight.orders.get(key)
@@ -271,7 +271,7 @@ class DemandView:
             return None, relevant
         return tuple([suits.selectable & suits.allowed for suits in terms.suits]), relevant
 
-    def _answer(self, place: NodePlace, key: object) -> AnswerDraft | _No:
+    def _answer(self, place: NodePlace, key: object) -> AnswerDraft | _Unfit:
         answer = self._answers.get(key)
         if answer is None:
             if len(self._answers) >= _ANSWERS_KEPT:
@@ -279,7 +279,7 @@ class DemandView:
             answer = self._answers[key] = self._solve(place, key)
         return answer
 
-    def _solve(self, place: NodePlace, key: object) -> AnswerDraft | _No:
+    def _solve(self, place: NodePlace, key: object) -> AnswerDraft | _Unfit:
         fleet = self._fleet
         try:
             site = fleet.site(place)
@@ -291,7 +291,7 @@ class DemandView:
                 found = self._search(sight, use, key)
             else:
                 order = self._order(sight, site, use)
-                found = self._search(_Sight(0, 0, order.terms), order.use(use), key)
+                found = self._search(_NodeSight(0, 0, order.terms), order.use(use), key)
                 if isinstance(found, AnswerDraft):
                     found = found.renumbered(order.positions.__getitem__)
             if place.reaches and isinstance(found, AnswerDraft):
@@ -299,12 +299,12 @@ class DemandView:
                 found.write(site.devices, place.name, numbered_shares)
             return found
         except AllocationError as exc:
-            return _No(str(exc))
+            return _Unfit(str(exc))
 
-    def _search(self, sight: _Sight, use: Use, key: object) -> AnswerDraft | _No:
+    def _search(self, sight: _NodeSight, use: SiteUse, key: object) -> AnswerDraft | _Unfit:
         """Runs the search. Raises Paused when this turn's steps are used up; the next call for this state continues it."""
         if sight.terms is None:
-            return _No(sight.words)
+            return _Unfit(sight.words)
         terms = sight.terms
         problem, answer = self._searches.run(
             key, lambda: Search(Problem(terms, use, self._fleet.ledger), self._budget)
@@ -312,8 +312,8 @@ class DemandView:
         if answer.verdict is SearchEnd.FOUND:
             return AnswerDraft(problem, answer, self._fleet.book.classes)
         if answer.verdict is SearchEnd.GAVE_UP:
-            return _No(gave_up(answer.steps))
-        return _No(problem.site.flaws())
+            return _Unfit(gave_up(answer.steps))
+        return _Unfit(problem.site.flaws())
 
     def ask(self, place: NodePlace, claims: Sequence[ResourceClaim], share_id: ShareIDs) -> Outcome:
         """The full outcome on one node, for these very claims."""
@@ -419,7 +419,7 @@ class DemandView:
         for members in self._members.values():
             place = fleet.places[next(iter(members))]
             answer = self._answer(place, self.state(place))
-            words = answer.words if isinstance(answer, _No) else ""
+            words = answer.words if isinstance(answer, _Unfit) else ""
             groups.append(Group(isinstance(answer, AnswerDraft), list(members), words))
         groups.sort(key=lambda group: not group.fits)
         return groups

@@ -47,7 +47,7 @@ class Numbering:
         return len(self._numbers)
 
 
-class Prints:
+class Fingerprints:
     """The fingerprints of one site: columns and patterns, computed on first use."""
 
     __slots__ = ("_columns", "_numbers", "_site")
@@ -81,7 +81,7 @@ class Prints:
         return number
 
 
-class Lens:
+class RelevantParts:
     """The parts of devices that one demand looks at."""
 
     def __init__(self, demand: Demand, features: Features) -> None:
@@ -105,7 +105,7 @@ class Lens:
         for part in parts:
             self._parts[part.name] = part
 
-    def look(self, prints: Prints) -> tuple[int, ...]:
+    def look(self, prints: Fingerprints) -> tuple[int, ...]:
         """A value that is equal for sites that this demand cannot distinguish, apart from use."""
         return (
             prints.skeleton(),

@@ -22,14 +22,14 @@ from allotment.allocator.demand_view import DemandView, Group
 from allotment.allocator.effort import Effort
 from allotment.allocator.errors import AllocationError
 from allotment.allocator.features import ALL, Features
-from allotment.allocator.fingerprint import Numbering, Prints
+from allotment.allocator.fingerprint import Fingerprints, Numbering
 from allotment.allocator.ledger import Ledger
 from allotment.allocator.outcome import Allocated, Nowhere, Outcome
 from allotment.allocator.pool import DeviceID, Pool, PoolID, gather_pools, reaches
 from allotment.allocator.request import Book
 from allotment.allocator.result import ShareIDs
 from allotment.allocator.search import DEFAULT_BUDGET
-from allotment.allocator.site import Site, Use
+from allotment.allocator.site import Site, SiteUse
 from allotment.allocator.strategy import FIRST_FIT, in_order
 from allotment.api.codec import encode
 from allotment.api.meta import ObjectMeta
@@ -76,8 +76,8 @@ class NodePlace:
         self.name = node.metadata.name
         self.version = version  # changes when the node or its slices do
         self.site: Site | None = None
-        self.prints: Prints | None = None
-        self.use = Use()
+        self.prints: Fingerprints | None = None
+        self.use = SiteUse()
         self.positions: dict[DeviceID, int] | None = None
         self.local = 0  # positions of devices that no other node reaches
         self.reaches: tuple[PoolID, ...] = ()  # pools that other nodes reach too
@@ -99,7 +99,7 @@ class NodePlace:
     def reread(self, ledger: Ledger) -> None:
         """Reads the use of all devices again."""
         if self.site is not None:
-            self.use = Use.of(self.site, ledger)
+            self.use = SiteUse.of(self.site, ledger)
 
     def state(self, relevant: int) -> tuple[object, ...]:
         """The use of the devices that no other node reaches; equal states compare equal."""
@@ -276,7 +276,7 @@ class Fleet:
             for position, device in enumerate(devices) if place.reaches else ():
                 if device.id.of_pool in place.reaches:
                     place.local &= ~(1 << position)
-            place.prints = Prints(site, self._numbers)
+            place.prints = Fingerprints(site, self._numbers)
             place.prints.skeleton()
             place.site = site
             place.reread(self.ledger)
@@ -294,7 +294,7 @@ class Fleet:
             return ()
         return tuple([self._pool_versions.get(pool, 0) for pool in place.reaches])
 
-    def use(self, place: NodePlace) -> Use:
+    def use(self, place: NodePlace) -> SiteUse:
         """The use of a node's devices, read again if a pool that it shares with others changed."""
         if place.reaches and place.seen != self.versions(place):
             place.reread(self.ledger)
@@ -399,7 +399,7 @@ class Fleet:
         """
         self.ledger.validate()
         for place in self._current():
-            assert place.site is None or place.use == Use.of(place.site, self.ledger), (
+            assert place.site is None or place.use == SiteUse.of(place.site, self.ledger), (
                 f"node {place.name}: use is not what the ledger says"
             )
 

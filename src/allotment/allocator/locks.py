@@ -33,7 +33,7 @@ _MASKS_MAX = 8
 
 
 @dataclass(slots=True, eq=False)
-class _Way:
+class _SplitGroup:
     """One group of a split: the devices that are its parts, and the parts that are split again."""
 
     bits: int
@@ -46,7 +46,7 @@ class _Split:
     """A counter set whose groups exclude each other."""
 
     place: int
-    ways: dict[int, _Way] = field(default_factory=dict)
+    ways: dict[int, _SplitGroup] = field(default_factory=dict)
     below: int = 0  # all devices under it
 
 
@@ -143,7 +143,7 @@ class Locks:
                 self._above[place] = draw.groups[:depth]
                 beside.append(split)
             split.below |= bit
-            way = split.ways.setdefault(bits, _Way(bits))
+            way = split.ways.setdefault(bits, _SplitGroup(bits))
             beside = way.splits
         way.leaves |= bit
 

@@ -12,14 +12,14 @@ from allotment.allocator.counters import Counters, Draw
 
 if TYPE_CHECKING:
     from allotment.allocator.held import Holdings
-    from allotment.allocator.site import Use
+    from allotment.allocator.site import SiteUse
     from allotment.allocator.terms import Terms
 
 
 class Problem:
     """Terms and use, with what is left of the counters."""
 
-    def __init__(self, terms: Terms, use: Use, held: Holdings) -> None:
+    def __init__(self, terms: Terms, use: SiteUse, held: Holdings) -> None:
         site = terms.site
         self.terms = terms
         self.site = site

@@ -112,7 +112,7 @@ class Book:
 
     def demand(self, claims: Sequence[ResourceClaim]) -> Demand:
         """The demand of the claims. Never raises: an invalid claim yields a demand with a fault."""
-        reader = _Reader(self)
+        reader = _RequestReader(self)
         relations: list[tuple[Relation, ...]] = []
         fault = None
         try:
@@ -144,7 +144,7 @@ def _relations(claim: ResourceClaim) -> tuple[Relation, ...]:
     return tuple(relations)
 
 
-class _Reader:
+class _RequestReader:
     """Reads the requests of several claims in order; stops at the first fault."""
 
     def __init__(self, book: Book) -> None:

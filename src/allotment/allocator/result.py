@@ -38,14 +38,14 @@ class AnswerDraft:
     def __init__(self, problem: Problem, answer: Answer, classes: Mapping[str, DeviceClass]) -> None:
         demand = problem.demand
         self._features = problem.site.features
-        self._claims: list[list[_Entry]] = [[] for _ in demand.claims]
+        self._claims: list[list[_DraftEntry]] = [[] for _ in demand.claims]
         self._configs = [
             _config(demand, number, answer.served, classes) for number in range(len(demand.claims))
         ]
         for choice in answer.choices:
             shared = problem.shareable >> choice.position & 1
             amounts = problem.suits[choice.ask.shape].amounts.get(choice.position, {}) if shared else {}
-            entry = _Entry(choice.ask, choice.position, bool(shared), amounts)
+            entry = _DraftEntry(choice.ask, choice.position, bool(shared), amounts)
             self._claims[demand.requests[choice.request].claim].append(entry)
 
     def taken(self) -> list[tuple[Ask, int]]:
@@ -79,7 +79,7 @@ class AnswerDraft:
         return allocations
 
     def _result(
-        self, entry: _Entry, device: PooledDevice, share_id: str | None
+        self, entry: _DraftEntry, device: PooledDevice, share_id: str | None
     ) -> DeviceRequestAllocationResult:
         ask, spec = entry.ask, device.spec
         driver, pool, name = device.id
@@ -99,7 +99,7 @@ class AnswerDraft:
         )
 
 
-class _Entry(NamedTuple):
+class _DraftEntry(NamedTuple):
     ask: Ask
     position: int
     shared: bool

@@ -38,7 +38,7 @@ from allotment.allocator.symmetry import device_classes
 if TYPE_CHECKING:
     from allotment.allocator.problem import Problem
     from allotment.allocator.request import Ask
-    from allotment.allocator.suits import Suits
+    from allotment.allocator.suits import Suitability
 
 DEFAULT_BUDGET = 500_000
 """Steps before the search gives up and says so. A step is one device tried or one request entered."""
@@ -330,7 +330,7 @@ class Search:
             return _Step.DEAD
         return self._open(slot.request, ask, slot.index + 1, 0)
 
-    def _take(self, slot: _Slot, position: int, suits: Suits) -> bool:
+    def _take(self, slot: _Slot, position: int, suits: Suitability) -> bool:
         """Chooses a device for a slot if counters and capacity have enough. False leaves no trace.
 
         Upstream looks at an ask for all devices in another order, which shows where a constraint raises.

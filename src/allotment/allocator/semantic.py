@@ -214,8 +214,8 @@ class SemanticBook:
         claim_parameters: Iterable[semantic.ResourceClaimParameters] = (),
     ) -> None:
         self._classes = {found.metadata.name: found for found in classes}
-        self._class_parameters = _Shelf(class_parameters)
-        self._claim_parameters = _Shelf(claim_parameters)
+        self._class_parameters = _ParametersByName(class_parameters)
+        self._claim_parameters = _ParametersByName(claim_parameters)
         self._tests: dict[tuple[str, str], Criterion] = {}
 
     def demand(self, claims: Sequence[semantic.ResourceClaim]) -> SemanticDemand:
@@ -328,7 +328,7 @@ def _namespace(reference: _Reference) -> str:
     return ""
 
 
-class _Shelf(Generic[_Parameters]):
+class _ParametersByName(Generic[_Parameters]):
     """Parameters of one kind. Those of classes are in no namespace, whatever their metadata says."""
 
     def __init__(self, objects: Iterable[_Parameters]) -> None:

@@ -135,7 +135,7 @@ def partition_pools(
 
 def _pool(id: PoolID, slices: Sequence[NodeResourceSlice], in_use: Sequence[str]) -> Pool:
     pool = Pool(id, slices=len(slices), announced=len(slices))
-    tree = _Tree()
+    tree = _InstanceTree()
     try:
         for slice in slices:
             tree.read(slice)
@@ -238,7 +238,7 @@ class _Attributes:
 _NO_ATTRIBUTES = _Attributes({})
 
 
-class _Place(NamedTuple):
+class _InheritedParts(NamedTuple):
     """An instance on the way down, and what it inherits from above."""
 
     instance: ResourceInstance
@@ -248,7 +248,7 @@ class _Place(NamedTuple):
     inherited: _Attributes
 
 
-class _Tree:
+class _InstanceTree:
     """The leaves of all slices read so far, in depth-first order, and the instances that are split."""
 
     def __init__(self) -> None:
@@ -268,7 +268,7 @@ class _Tree:
             )
         self._read_common(model)
         stack = [
-            _Place(instance, instance.name, (), Fraction(1), _NO_ATTRIBUTES)
+            _InheritedParts(instance, instance.name, (), Fraction(1), _NO_ATTRIBUTES)
             for instance in reversed(model.resource_instances)
         ]
         while stack:  # an explicit stack: trees from outside may be deep
@@ -281,7 +281,7 @@ class _Tree:
                 leaf = _Leaf(place.path, self._slice, place.locks, place.share, attributes.maps)
                 self.leaves.append(leaf)
 
-    def _parts(self, place: _Place, attributes: _Attributes) -> Iterator[_Place]:
+    def _parts(self, place: _InheritedParts, attributes: _Attributes) -> Iterator[_InheritedParts]:
         self.split.add(place.path)
         if len(place.locks) == DEPTH_MAX:
             raise self._flaw(f"partitions are nested deeper than {DEPTH_MAX} levels")
@@ -292,7 +292,7 @@ class _Tree:
             locks = (*place.locks, PartitionLock(place.path, group.name))
             share = place.share / max(len(group.resource_instances), 1)
             for instance in group.resource_instances:
-                yield _Place(instance, f"{path}/{instance.name}", locks, share, inherited)
+                yield _InheritedParts(instance, f"{path}/{instance.name}", locks, share, inherited)
 
     def _visit(self, path: str, name: str) -> None:
         """Checks the name of an instance or group, of which ``path`` is the whole."""

@@ -57,7 +57,7 @@ class Site:
 
 
 @dataclass(slots=True)
-class Use:
+class SiteUse:
     """What claims hold of a site's devices."""
 
     used: int = 0  # someone has the whole device
@@ -67,7 +67,7 @@ class Use:
     )  # position → what all shares take, in billionths
 
     @classmethod
-    def of(cls, site: Site, held: Holdings) -> Use:
+    def of(cls, site: Site, held: Holdings) -> SiteUse:
         """Looks every device up."""
         use, exclusive, shared = cls(), held.exclusive, held.shared
         for position, device in enumerate(site.devices):

@@ -32,11 +32,11 @@ def arrange(pools: Sequence[Pool], strategy: str, held: Holdings) -> list[Pooled
         return devices
     if strategy != BEST_FIT:
         raise ValueError(f"unknown strategy {strategy!r}; known are {', '.join(STRATEGIES)}")
-    value = _Value(pools, devices, held)
+    value = _DeviceValue(pools, devices, held)
     return sorted(devices, key=value.of)  # stable: equals stay in upstream's order
 
 
-class _Value:
+class _DeviceValue:
     """The value of a device to later claims; lower values come first."""
 
     def __init__(self, pools: Sequence[Pool], devices: Sequence[PooledDevice], held: Holdings) -> None:

@@ -30,7 +30,7 @@ NODE_OPERATIONS = "DRAOptionalNodeOperations"
 """The feature that a node declares if it supports skipping a driver's node operations."""
 
 
-class Suits:
+class Suitability:
     """The judgement of one shape of ask on the devices of a site.
 
     Invariant: ``selectable``, ``allowed`` and ``errors`` speak of ``known`` devices only.

@@ -13,7 +13,7 @@ from allotment.allocator.constraint import AttributeValues, Constraint, static_a
 from allotment.allocator.errors import AllocationError, ClaimError, NodeError
 from allotment.allocator.request import RESULTS_MAX, Ask, Demand, RequestDemand
 from allotment.allocator.selector import device_features
-from allotment.allocator.suits import Suits
+from allotment.allocator.suits import Suitability
 from allotment.cel.device import CelError, CelUnknown, compile_derived
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Terms:
         self.site = site
         self.demand = demand
         self.features = site.features
-        self.suits = [Suits(ask, site) for ask in demand.shapes]
+        self.suits = [Suitability(ask, site) for ask in demand.shapes]
         self._may_fail: bool | None = None
         self._resolve_all()
         self._read_constraints()

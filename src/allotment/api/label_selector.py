@@ -10,7 +10,7 @@ from typing import Any
 
 from allotment.api.fields import FieldError, FieldPath
 from allotment.api.names import label_key_problem, label_value_problem
-from allotment.api.selection import Requirement, Selector, Test
+from allotment.api.selection import Selector, SelectorRequirement, Test
 
 _TESTS = {
     "In": Test.IN,
@@ -25,14 +25,16 @@ def selector_of(selector: Mapping[str, Any] | None) -> Selector | None:
     if selector is None:
         return None
     requirements = [
-        Requirement(key, Test.IN, frozenset((value,)))
+        SelectorRequirement(key, Test.IN, frozenset((value,)))
         for key, value in (selector.get("matchLabels") or {}).items()
     ]
     for test in selector.get("matchExpressions") or ():
         kind = _TESTS.get(test.get("operator") or "")
         if kind is None or (kind in (Test.IN, Test.NOT_IN)) != bool(test.get("values")):
             return None
-        requirements.append(Requirement(test.get("key") or "", kind, frozenset(test.get("values") or ())))
+        requirements.append(
+            SelectorRequirement(test.get("key") or "", kind, frozenset(test.get("values") or ()))
+        )
     return Selector(tuple(sorted(requirements, key=lambda each: each.key)))
 
 

@@ -36,7 +36,7 @@ class Test(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Requirement:
+class SelectorRequirement:
     """One test of one label or field. ``values`` has one entry for GREATER and LESS, none for (NOT_)EXISTS."""
 
     key: str
@@ -48,7 +48,7 @@ class Requirement:
 class Selector:
     """Requirements that must all hold. A selector without any matches everything."""
 
-    requirements: tuple[Requirement, ...] = ()
+    requirements: tuple[SelectorRequirement, ...] = ()
     _joint: _Joint = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -84,7 +84,7 @@ class _Joint:
 
     __slots__ = ("above", "absent", "allowed", "below", "needed", "refused")
 
-    def __init__(self, requirements: Iterable[Requirement]) -> None:
+    def __init__(self, requirements: Iterable[SelectorRequirement]) -> None:
         self.allowed: dict[str, frozenset[str]] = {}
         self.refused: dict[str, set[str]] = {}
         self.needed: set[str] = set()
@@ -165,7 +165,7 @@ def parse_labels(text: str) -> Selector:
 def parse_fields(text: str) -> Selector:
     """Parses a field selector: ``=``, ``==`` and ``!=`` only; a backslash escapes ``\\``, ``,`` and ``=``."""
     _check_length(text)
-    requirements: list[Requirement] = []
+    requirements: list[SelectorRequirement] = []
     parts = _split_unescaped(text)
     if len(parts) > MAX_REQUIREMENTS:
         raise _too_many()
@@ -176,7 +176,7 @@ def parse_fields(text: str) -> Selector:
             place = _find_unescaped(part, operator)
             if place >= 0:
                 value = _unescape(part[place + len(operator) :])
-                requirements.append(Requirement(part[:place].strip(), test, frozenset((value,))))
+                requirements.append(SelectorRequirement(part[:place].strip(), test, frozenset((value,))))
                 break
         else:
             raise SelectorError(f"invalid selector: '{text}'; can't understand '{part}'")
@@ -200,7 +200,7 @@ class _LabelParser:
         self._at = 0
 
     def parse(self) -> Selector:
-        requirements: list[Requirement] = []
+        requirements: list[SelectorRequirement] = []
         if not self._tokens:
             return EVERYTHING
         while True:
@@ -230,7 +230,7 @@ class _LabelParser:
         self._at += 1
         return token
 
-    def _requirement(self) -> Requirement:
+    def _requirement(self) -> SelectorRequirement:
         sign, key = self._take()
         negated = sign == "!"
         if negated:
@@ -241,14 +241,14 @@ class _LabelParser:
             raise SelectorError(f'<nil>: Invalid value: "{key}": {"; ".join(key_messages(key))}')
         sign, word = self._peek()
         if (not sign and not word) or sign == ",":
-            return Requirement(key, Test.NOT_EXISTS if negated else Test.EXISTS)
+            return SelectorRequirement(key, Test.NOT_EXISTS if negated else Test.EXISTS)
         self._take()
         operator = sign or word
         test = _OPERATORS.get(operator)
         if test is None:
             raise SelectorError(f"found '{operator}', expected: {_BINARY}")
         values = self._set() if operator in ("in", "notin") else frozenset((self._one(),))
-        return self._checked(Requirement(key, test, values))
+        return self._checked(SelectorRequirement(key, test, values))
 
     def _one(self) -> str:
         sign, word = self._peek()
@@ -283,7 +283,7 @@ class _LabelParser:
                 raise SelectorError(f"found '{sign or word}', expected: {wanted}")
 
     @staticmethod
-    def _checked(requirement: Requirement) -> Requirement:
+    def _checked(requirement: SelectorRequirement) -> SelectorRequirement:
         for value in sorted(requirement.values):
             if label_value_problem(value):
                 raise SelectorError(

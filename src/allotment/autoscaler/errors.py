@@ -42,7 +42,7 @@ class NoFork(SimulationError):
     """There is no fork to commit or revert."""
 
 
-class Refused(Exception):
+class StepRefused(Exception):
     """A step cannot be done; revert what it has done so far. ``holders`` are the pods and claims that prevent it, each with
     the reason."""
 

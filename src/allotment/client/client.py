@@ -95,19 +95,19 @@ class _Bookmark(msgspec.Struct):
     metadata: _BookmarkMeta
 
 
-class _Meta(msgspec.Struct, rename="camel"):
+class _HeadMeta(msgspec.Struct, rename="camel"):
     namespace: str = ""
     name: str = ""
     uid: str = ""
     resource_version: str = ""
 
 
-class _Head(msgspec.Struct):
-    metadata: _Meta
+class _ObjectHead(msgspec.Struct):
+    metadata: _HeadMeta
 
 
 _LISTS = msgspec.json.Decoder(_List)
-_HEADS = msgspec.json.Decoder(_Head)
+_HEADS = msgspec.json.Decoder(_ObjectHead)
 _EVENTS = msgspec.json.Decoder(_Event)
 _BOOKMARKS = msgspec.json.Decoder(_Bookmark)
 

@@ -118,7 +118,7 @@ class Pipe(asyncio.Protocol):
 
     def to(self, name: str) -> Transport:
         """The transport that the other end offers under a name."""
-        return _Far(self, name)
+        return _RemoteTransport(self, name)
 
     async def gone(self) -> None:
         """Returns when either end has closed."""
@@ -326,7 +326,7 @@ class Pipe(asyncio.Protocol):
             read.room.set()
 
 
-class _Far:
+class _RemoteTransport:
     """A transport that the other end offers."""
 
     def __init__(self, pipe: Pipe, name: str) -> None:

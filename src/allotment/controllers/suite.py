@@ -108,7 +108,7 @@ class Runs(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class ControllerParts:
     """What controllers are made of. Their metrics go to ``registry``, if there is one; ``catalogue`` has the machines that
     can be launched, by ``provider``; ``scheduling`` says how the scheduler decides, for simulations of its decisions."""
 
@@ -128,7 +128,7 @@ class Parts:
         return place_of(type_, self.served)
 
 
-def _claims(parts: Parts) -> list[Runs]:
+def _claims(parts: ControllerParts) -> list[Runs]:
     creations, groups = None, parts.place_of(PodGroup) is not None
     if parts.registry is not None:
         creations = ClaimCreations(parts.registry)
@@ -140,12 +140,12 @@ def _claims(parts: Parts) -> list[Runs]:
     ]
 
 
-def _device_taints(parts: Parts) -> list[Runs]:
+def _device_taints(parts: ControllerParts) -> list[Runs]:
     rules = parts.place_of(DeviceTaintRule)
     return [Controller(DeviceTaintEviction(parts.client, parts.informers, parts.recorder, rules=rules))]
 
 
-def _pools(parts: Parts) -> list[Runs]:
+def _pools(parts: ControllerParts) -> list[Runs]:
     """Nothing if the server has no pools. Requests are answered on the embedded server only, because Kubernetes does that
     itself."""
     place = parts.place_of(ResourcePool)
@@ -165,7 +165,7 @@ def _pools(parts: Parts) -> list[Runs]:
     return made
 
 
-def _overlays(parts: Parts) -> list[Runs]:
+def _overlays(parts: ControllerParts) -> list[Runs]:
     """Nothing if the server has no overlays. One worker, because one evaluation gives all answers."""
     place = parts.place_of(NodeOverlay)
     if place is None:
@@ -176,14 +176,14 @@ def _overlays(parts: Parts) -> list[Runs]:
     return [Controller(made, workers=1)]
 
 
-def _market(parts: Parts) -> Market:
+def _market(parts: ControllerParts) -> Market:
     pools, groups, overlays = (parts.place_of(each) for each in (NodePool, NodeGroup, NodeOverlay))
     made = Market(parts.informers, parts.catalogue, pools=pools, groups=groups, overlays=overlays)
     parts.readers.append(made.use)
     return made
 
 
-def _machines(parts: Parts) -> list[Runs]:
+def _machines(parts: ControllerParts) -> list[Runs]:
     """Nothing if the server has no NodeClaims."""
     client, informers, recorder = parts.client, parts.informers, parts.recorder
     place = parts.place_of(NodeClaim)
@@ -198,7 +198,7 @@ def _machines(parts: Parts) -> list[Runs]:
     lifecycle = MachineLifecycle(
         client, informers, recorder, provider, market, place=place, trees=trees, numbers=numbers
     )
-    more = provider.reconcilers() if isinstance(provider, providers.Plays) else ()
+    more = provider.reconcilers() if isinstance(provider, providers.ProviderWithControllers) else ()
     return [
         Controller(lifecycle, workers=MACHINE_WORKERS),
         Controller(Sweep(client, informers, recorder, provider, place=place), workers=1),
@@ -219,7 +219,7 @@ def _provider(name: str, surroundings: providers.Surroundings) -> providers.Prov
     return makers[name](surroundings)
 
 
-def _autoscaling(parts: Parts) -> list[Runs]:
+def _autoscaling(parts: ControllerParts) -> list[Runs]:
     """Nothing if the server has no NodeClaims. One worker, because all pods are planned together."""
     place = parts.place_of(NodeClaim)
     if place is None:
@@ -238,14 +238,14 @@ def _autoscaling(parts: Parts) -> list[Runs]:
 
 def _plain(
     *kinds: Callable[[Client, Informers, Recorder], Reconciler[Any]],
-) -> Callable[[Parts], list[Runs]]:
-    def make(parts: Parts) -> list[Runs]:
+) -> Callable[[ControllerParts], list[Runs]]:
+    def make(parts: ControllerParts) -> list[Runs]:
         return [Controller(kind(parts.client, parts.informers, parts.recorder)) for kind in kinds]
 
     return make
 
 
-def _parameters(parts: Parts) -> list[Runs]:
+def _parameters(parts: ControllerParts) -> list[Runs]:
     """Nothing if the server has no such claims; without translators, only metrics."""
     classes, found = parts.place_of(ResourceClass), installed()
     translators = found.translators
@@ -264,7 +264,7 @@ def _parameters(parts: Parts) -> list[Runs]:
     return [kinds, Controller(made)]
 
 
-def _volumes(parts: Parts) -> list[Runs]:
+def _volumes(parts: ControllerParts) -> list[Runs]:
     """Nothing if the server has no volumes. Binding has one worker, so that no two claims get one volume."""
     if parts.place_of(PersistentVolume) is None:
         return []
@@ -273,14 +273,14 @@ def _volumes(parts: Parts) -> list[Runs]:
     return [Controller(binder, workers=1), Controller(protection), *_plain(EphemeralClaims)(parts)]
 
 
-def _simulation(parts: Parts) -> list[Runs]:
+def _simulation(parts: ControllerParts) -> list[Runs]:
     slices = parts.place_of(NodeResourceSlice)
     kubelet = SimulatedKubelet(parts.client, parts.informers, parts.recorder, node_slices=slices)
     others = _plain(SimulatedHeartbeat, SimulatedDrivers)
     return [Controller(kubelet, workers=CLAIM_WORKERS), *others(parts)]
 
 
-_MAKERS: dict[str, Callable[[Parts], Sequence[Runs]]] = {
+_MAKERS: dict[str, Callable[[ControllerParts], Sequence[Runs]]] = {
     CLAIMS: _claims,
     DEVICE_TAINTS: _device_taints,
     POOLS: _pools,
@@ -330,7 +330,7 @@ async def controllers(
     call when the catalogue changes. Raises ImportError for a provider that cannot be loaded; a translator that cannot be used
     is left out, and the log says so."""
     served = await discover(client)
-    parts = Parts(client, informers, recorder, served, registry, catalogue, provider, scheduling)
+    parts = ControllerParts(client, informers, recorder, served, registry, catalogue, provider, scheduling)
     made = [each for name in names for each in _MAKERS[name](parts)]
     if readers is not None:
         readers += parts.readers

@@ -43,7 +43,7 @@ def person_of(identity: Identity) -> Person:
 
 
 @dataclass(slots=True, eq=False)
-class _Open(Generic[V]):
+class _OpenView(Generic[V]):
     identity: Identity
     view: V
     task: asyncio.Task[None]
@@ -63,7 +63,7 @@ class Views(Generic[V]):
         self._client_of = client_of
         self._rights = rights
         self._make = make
-        self._open: dict[Person, _Open[V]] = {}
+        self._open: dict[Person, _OpenView[V]] = {}
 
     @property
     def viewers(self) -> int:
@@ -102,7 +102,7 @@ class Views(Generic[V]):
                     mine.end = asyncio.get_running_loop().call_later(KEPT_SECONDS, self._close, mine)
         raise Unavailable("the cluster could not be read in time; try again later")
 
-    def _view_of(self, identity: Identity) -> _Open[V]:
+    def _view_of(self, identity: Identity) -> _OpenView[V]:
         person, rights = person_of(identity), self._rights(identity)
         mine = self._open.get(person)
         if mine is not None and mine.view.rights != rights:
@@ -111,7 +111,7 @@ class Views(Generic[V]):
         if mine is None:
             self._make_room()
             view = self._make(self._client_of(identity), rights)
-            mine = self._open[person] = _Open(identity, view, asyncio.create_task(view.run()))
+            mine = self._open[person] = _OpenView(identity, view, asyncio.create_task(view.run()))
             mine.task.add_done_callback(partial(self._failed, mine))
         if mine.end is not None:
             mine.end.cancel()
@@ -127,7 +127,7 @@ class Views(Generic[V]):
             raise TooManyRequests(told, {"retryAfterSeconds": 10})
         self._close(unused)
 
-    def _close(self, mine: _Open[V]) -> None:
+    def _close(self, mine: _OpenView[V]) -> None:
         """Ends a view, and notifies its readers."""
         if mine.end is not None:
             mine.end.cancel()
@@ -138,7 +138,7 @@ class Views(Generic[V]):
         mine.view.over = True
         mine.view.tell(None)
 
-    def _failed(self, mine: _Open[V], task: asyncio.Task[None]) -> None:
+    def _failed(self, mine: _OpenView[V], task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (failure := task.exception()) is not None:
             log.error("following the cluster for the dashboard failed", exc_info=failure)
             self._close(mine)

@@ -44,7 +44,7 @@ _WORDS = {"exact": "{}", "atLeast": "at least {}", "atMost": "at most {}", "esti
 
 
 @dataclass(frozen=True, slots=True)
-class Early:
+class SemanticObjects:
     """The objects to which claims with KEP-4381 semantic parameters refer."""
 
     classes: Sequence[semantic.ResourceClass] = ()
@@ -65,12 +65,12 @@ def _one_each(seen: Sequence[Parameters], given: Sequence[Parameters]) -> Iterab
 
 
 @dataclass(frozen=True, slots=True)
-class Shapes:
+class ShapesToTry:
     """The shapes to try, by name, and the classes and parameters that came with them."""
 
     claims: Mapping[str, AnyClaim]
     classes: Sequence[DeviceClass]
-    early: Early = field(default_factory=Early)
+    early: SemanticObjects = field(default_factory=SemanticObjects)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class Fit:
         return _WORDS[self.bound(fits)].format(fits.number)
 
 
-def read_shapes(files: Iterable[str]) -> Shapes:
+def read_shapes(files: Iterable[str]) -> ShapesToTry:
     """The claims and templates in files, checked as a server would check them. Raises BadInput."""
     from allotment.cel.expression_check import check_expression
 
@@ -111,11 +111,11 @@ def read_shapes(files: Iterable[str]) -> Shapes:
         raise BadInput(
             ["the files contain no ResourceClaim or ResourceClaimTemplate"], "give one with -f FILE"
         )
-    early = Early(cluster.resource_classes, cluster.class_parameters, cluster.claim_parameters)
-    return Shapes(found, cluster.classes, early)
+    early = SemanticObjects(cluster.resource_classes, cluster.class_parameters, cluster.claim_parameters)
+    return ShapesToTry(found, cluster.classes, early)
 
 
-def how_many(shapes: Shapes, snapshot: Snapshot) -> list[Fit]:
+def how_many(shapes: ShapesToTry, snapshot: Snapshot) -> list[Fit]:
     """Tries each shape by itself. Notes the assumptions. Raises NoAnswer if the caller can see no slices or no classes."""
     nodes = _nodes(snapshot)
     all_seen = snapshot.namespaces is None or snapshot.usage.cluster().hidden == 0
@@ -125,7 +125,7 @@ def how_many(shapes: Shapes, snapshot: Snapshot) -> list[Fit]:
     ]
 
 
-def _more(claim: AnyClaim, shapes: Shapes, snapshot: Snapshot, nodes: Sequence[Node]) -> Remaining:
+def _more(claim: AnyClaim, shapes: ShapesToTry, snapshot: Snapshot, nodes: Sequence[Node]) -> Remaining:
     if not isinstance(claim, ResourceClaim):
         return _more_instances(claim, shapes, snapshot, nodes)
     if not snapshot.sees(ResourceSlice):
@@ -148,7 +148,7 @@ def _more(claim: AnyClaim, shapes: Shapes, snapshot: Snapshot, nodes: Sequence[N
 
 
 def _more_instances(
-    claim: semantic.ResourceClaim, shapes: Shapes, snapshot: Snapshot, nodes: Sequence[Node]
+    claim: semantic.ResourceClaim, shapes: ShapesToTry, snapshot: Snapshot, nodes: Sequence[Node]
 ) -> Remaining:
     trees = snapshot.of(semantic.NodeResourceSlice)
     if not snapshot.sees(semantic.NodeResourceSlice):

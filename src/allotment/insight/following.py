@@ -49,7 +49,7 @@ _ASKING_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class _Followed:
+class _FollowedPlace:
     kind: type[ApiStruct]
     place: ResourcePath
     namespace: str
@@ -68,7 +68,7 @@ class Following:
         self, client: Client, namespaces: Sequence[str], *, insist: bool, only: Sequence[str] = ()
     ) -> None:
         self._client, self._namespaces, self._insist, self._only = client, namespaces, insist, only
-        self._followed: list[_Followed] = []
+        self._followed: list[_FollowedPlace] = []
         self._lacking: frozenset[Right] = frozenset()
         self._asked: list[Right] = []
         self._listening = self._changed = False
@@ -76,13 +76,13 @@ class Following:
 
     async def begin(self) -> None:
         """Reads everything. Raises Failure, and the client's errors."""
-        followed: list[_Followed] = []
+        followed: list[_FollowedPlace] = []
 
         async def read(kind: type[Any], where: ResourcePath, namespace: str) -> list[Any]:
             collection = Collection(self._client, where, Typed(kind))
             informer = Informer(collection, namespace, backoff=Backoff(longest=_LONGEST_SECONDS))
             await informer.begin()
-            followed.append(_Followed(kind, where, namespace, informer))
+            followed.append(_FollowedPlace(kind, where, namespace, informer))
             return informer.all()
 
         snapshot = await look_at(self._client, KINDS, self._namespaces, insist=self._insist, read=read)
@@ -110,7 +110,7 @@ class Following:
             while not await self._began_anew():
                 await asyncio.sleep(_LIST_SECONDS)
 
-    async def _follow(self, each: _Followed) -> None:
+    async def _follow(self, each: _FollowedPlace) -> None:
         if not self._lacking.intersection(each.rights()):
             await each.informer.run()
         while True:

@@ -38,7 +38,7 @@ SOURCES = (NodeOverlay, NodePool, NodeGroup)
 
 
 @dataclass(slots=True)
-class Scene:
+class ScenarioInput:
     """``objects`` are the cluster's, including waiting pods; ``sources`` are its objects about machines."""
 
     objects: list[ApiStruct] = field(default_factory=list)
@@ -53,10 +53,10 @@ class Scene:
         return found
 
 
-def look_at_scene(source: ClusterSource, *, empty: bool) -> Scene:
+def look_at_scene(source: ClusterSource, *, empty: bool) -> ScenarioInput:
     """Reads the cluster once. Raises NoAnswer, or BadInput for files."""
     if empty:
-        return Scene()
+        return ScenarioInput()
     if source.offline:
         return _saved(source.offline)
     snapshot = look(source, (*KINDS, PodDisruptionBudget, DaemonSet, *SOURCES))
@@ -78,7 +78,7 @@ def look_at_scene(source: ClusterSource, *, empty: bool) -> Scene:
     return scene
 
 
-def _saved(files: Sequence[str]) -> Scene:
+def _saved(files: Sequence[str]) -> ScenarioInput:
     """The objects in files. Taint rules stay separate objects, so that a step can remove them."""
     reading = read_objects(files)
     rules = [each for each in reading.found if isinstance(each.obj, DeviceTaintRule)]
@@ -91,7 +91,7 @@ def _saved(files: Sequence[str]) -> Scene:
     return _scene([*objects, *(rule for rule, _ in made if rule is not None)], sources)
 
 
-def _scene(objects: Sequence[ApiStruct], sources: Sequence[ApiStruct]) -> Scene:
+def _scene(objects: Sequence[ApiStruct], sources: Sequence[ApiStruct]) -> ScenarioInput:
     found = waiting((), objects, tainted=False)
     there = [plenty(each) if isinstance(each, Node) else each for each in found.objects]
-    return Scene([*there, *found.pods], list(sources), found.notes)
+    return ScenarioInput([*there, *found.pods], list(sources), found.notes)

@@ -64,7 +64,7 @@ class WaitingPod:
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
+class _PodAnswer:
     epoch: int  # of the cluster when the answer was given
     state: Outlook
     reason: str
@@ -80,7 +80,7 @@ class WaitingPods:
         self._cluster = Cluster()
         # by scheduler, and whether groups are considered
         self._inquiries: dict[tuple[str, bool], Inquiry] = {}
-        self._answers: dict[str, _Answer] = {}  # by pod
+        self._answers: dict[str, _PodAnswer] = {}  # by pod
         self._epoch = 0
         self.behind = False  # some answers are older than the last change
         self._held = -1  # the epoch in which hidden claims were considered
@@ -114,7 +114,7 @@ class WaitingPods:
             if not go_on():
                 self.behind = True
                 break
-            self._answers[key] = _Answer(self._epoch, *self._ask(key, pods[key], now))
+            self._answers[key] = _PodAnswer(self._epoch, *self._ask(key, pods[key], now))
         return [self._waiting(key, pods[key]) for key in sorted(pods, key=lambda key: _age(pods[key]))]
 
     def _is_fresh(self, key: str) -> bool:

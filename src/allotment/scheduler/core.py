@@ -29,11 +29,11 @@ from allotment.api.core import Pod
 from allotment.api.resource import ResourceClaim
 from allotment.api.storage import PersistentVolume, PersistentVolumeClaim
 from allotment.scheduler.binding.binding_stage import (
+    BindingAccepted,
     BindingGivenUp,
     BindingGroupBroken,
     BindingsUnderWay,
     Outcomes,
-    PodBound,
     PodReleased,
 )
 from allotment.scheduler.binding.pod_binding import Binding, BindingGroup
@@ -564,7 +564,7 @@ class Scheduler:
         """Iterates over the outcomes of bindings and applies each before the next is computed."""
         for outcome in outcomes:
             match outcome:
-                case PodBound(binding):
+                case BindingAccepted(binding):
                     self._bound(binding)
                 case PodReleased(binding):
                     self._unreserve(binding)

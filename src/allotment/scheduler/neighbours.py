@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from allotment.api.codec import encode
-from allotment.api.selection import Requirement, Selector, Test
+from allotment.api.selection import Selector, SelectorRequirement, Test
 from allotment.scheduler.selector import pods_selected
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ DOMAINS_KEPT = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Meant:
+class MeantPods:
     """Pods in some namespaces (None: all) with some labels (None: no pod is meant)."""
 
     namespaces: frozenset[str] | None
@@ -50,7 +50,7 @@ class Meant:
 class Question:
     """How many pods on each node match every part. With ``staying``, pods that are being deleted do not count."""
 
-    parts: tuple[Meant, ...]
+    parts: tuple[MeantPods, ...]
     staying: bool = False
 
 
@@ -63,15 +63,15 @@ class Term:
     namespace_labels: Selector | None  # and namespaces with such labels
     labels: Selector | None
 
-    def meant(self, namespaces: Mapping[str, Mapping[str, str]]) -> Meant:
+    def meant(self, namespaces: Mapping[str, Mapping[str, str]]) -> MeantPods:
         """The pods that the term matches, with the namespaces' current labels."""
         chosen = self.namespace_labels
         if chosen is None:
-            return Meant(self.namespaces, self.labels)
+            return MeantPods(self.namespaces, self.labels)
         if not chosen:
-            return Meant(None, self.labels)
+            return MeantPods(None, self.labels)
         matching = (name for name, labels in namespaces.items() if chosen.matches(labels))
-        return Meant(self.namespaces.union(matching), self.labels)
+        return MeantPods(self.namespaces.union(matching), self.labels)
 
     def means(self, pod: PodInfo, namespaces: Mapping[str, Mapping[str, str]]) -> bool:
         if self.labels is None or not self.labels.matches(pod.pod.metadata.labels):
@@ -83,7 +83,7 @@ class Term:
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class NeighbourTerms:
     """What a pod asks of its neighbours: what it requires, and what it prefers (negative weight: avoids)."""
 
     near: tuple[Term, ...] = ()
@@ -91,7 +91,7 @@ class Wishes:
     preferred: tuple[tuple[Term, int], ...] = ()
 
 
-NO_WISHES = Wishes()
+NO_WISHES = NeighbourTerms()
 
 
 def has_wishes(pod: Pod) -> bool:
@@ -100,7 +100,7 @@ def has_wishes(pod: Pod) -> bool:
     return affinity is not None and not (affinity.pod_affinity is None and affinity.pod_anti_affinity is None)
 
 
-def wishes_of(pod: Pod) -> Wishes:
+def wishes_of(pod: Pod) -> NeighbourTerms:
     """What a pod asks of its neighbours, with its own labels and namespace filled in."""
     if not has_wishes(pod):
         return NO_WISHES
@@ -108,7 +108,7 @@ def wishes_of(pod: Pod) -> Wishes:
     near, apart = pod.spec.affinity.pod_affinity, pod.spec.affinity.pod_anti_affinity
     likes = ((each, each.weight) for each in (near.preferred if near else ()))
     dislikes = ((each, -each.weight) for each in (apart.preferred if apart else ()))
-    return Wishes(
+    return NeighbourTerms(
         near=tuple(_term(each, pod) for each in (near.required if near else ())),
         apart=tuple(_term(each, pod) for each in (apart.required if apart else ())),
         preferred=tuple((_term(each.pod_affinity_term, pod), weight) for each, weight in (*likes, *dislikes)),
@@ -131,14 +131,14 @@ def _term(term: PodAffinityTerm, pod: Pod) -> Term:
     )
 
 
-def label_keys(keys: Iterable[str], test: Test, pod: Pod) -> tuple[Requirement, ...]:
+def label_keys(keys: Iterable[str], test: Test, pod: Pod) -> tuple[SelectorRequirement, ...]:
     """Requirements that labels equal the pod's own (or differ). A newer server has already put them into the selector; repeating
     them changes nothing."""
     labels = pod.metadata.labels
-    return tuple(Requirement(key, test, frozenset((labels[key],))) for key in keys if key in labels)
+    return tuple(SelectorRequirement(key, test, frozenset((labels[key],))) for key in keys if key in labels)
 
 
-class _Standing:
+class _TermOnNodes:
     """A term of pods that are on nodes; ``nodes`` counts them."""
 
     __slots__ = ("nodes", "term", "weight")
@@ -149,7 +149,7 @@ class _Standing:
         self.nodes: Counts = {}
 
 
-class _Tally:
+class _CountedQuestion:
     """A question and its current answer."""
 
     __slots__ = ("nodes", "question")
@@ -159,7 +159,7 @@ class _Tally:
         self.nodes: Counts = {}
 
 
-class _Kind:
+class _EqualPods:
     """Pods that no question can tell apart. Each pod of the kind adds to all of ``counts``."""
 
     __slots__ = ("counts", "labels", "leaving", "namespace", "nodes", "wishes")
@@ -170,7 +170,7 @@ class _Kind:
         self.leaving = pod.leaving
         self.wishes = wishes_of(pod.pod)
         self.nodes: Counts = {}
-        self.counts: list[_Tally | _Standing] = []
+        self.counts: list[_CountedQuestion | _TermOnNodes] = []
 
     def answers(self, question: Question) -> bool:
         if question.staying and self.leaving:
@@ -204,11 +204,11 @@ class Neighbours:
         self._read = -1
         self._pods = 0
         self._nodes: dict[str, Node] = {}
-        self._seen: dict[str, dict[str, tuple[PodInfo, _Kind]]] = {}  # node → pod → as it was counted
-        self._kinds: dict[object, _Kind] = {}
-        self._tallies: dict[Question, _Tally] = {}
-        self._apart: dict[Term, _Standing] = {}
-        self._likes: dict[tuple[Term, int], _Standing] = {}
+        self._seen: dict[str, dict[str, tuple[PodInfo, _EqualPods]]] = {}  # node → pod → as it was counted
+        self._kinds: dict[object, _EqualPods] = {}
+        self._tallies: dict[Question, _CountedQuestion] = {}
+        self._apart: dict[Term, _TermOnNodes] = {}
+        self._likes: dict[tuple[Term, int], _TermOnNodes] = {}
         self._domains: dict[object, Domains] = {}
 
     # --- questions ---
@@ -220,7 +220,7 @@ class Neighbours:
         if tally is None:
             if len(self._tallies) >= TALLIES_KEPT:
                 self._drop_tallies()
-            tally = _Tally(question)
+            tally = _CountedQuestion(question)
             for kind in self._kinds.values():
                 if kind.answers(question):
                     kind.counts.append(tally)
@@ -317,7 +317,7 @@ class Neighbours:
             ):
                 self._domains.clear()
 
-    def _kind(self, pod: PodInfo) -> _Kind:
+    def _kind(self, pod: PodInfo) -> _EqualPods:
         meta, spec = pod.pod.metadata, pod.pod.spec
         wishes = encode(spec.affinity) if spec.affinity is not None and has_wishes(pod.pod) else b""
         key = (meta.namespace, frozenset(meta.labels.items()), pod.leaving, wishes)
@@ -325,7 +325,7 @@ class Neighbours:
         if kind is None:
             if len(self._kinds) > 64 + 2 * self._pods:
                 self._drop_absent()
-            kind = self._kinds[key] = _Kind(pod)
+            kind = self._kinds[key] = _EqualPods(pod)
             kind.counts.extend(each for each in self._tallies.values() if kind.answers(each.question))
             kind.counts.extend(self._stand(kind.wishes))
         return kind
@@ -336,14 +336,14 @@ class Neighbours:
         self._apart = {key: each for key, each in self._apart.items() if each.nodes}
         self._likes = {key: each for key, each in self._likes.items() if each.nodes}
 
-    def _stand(self, wishes: Wishes) -> Iterable[_Standing]:
+    def _stand(self, wishes: NeighbourTerms) -> Iterable[_TermOnNodes]:
         for term in wishes.apart:
-            yield self._apart.setdefault(term, _Standing(term, 1))
+            yield self._apart.setdefault(term, _TermOnNodes(term, 1))
         # Kubernetes' hardPodAffinityWeight: a required affinity also scores with weight 1.
         for term, weight in (*((term, 1) for term in wishes.near), *wishes.preferred):
-            yield self._likes.setdefault((term, weight), _Standing(term, weight))
+            yield self._likes.setdefault((term, weight), _TermOnNodes(term, weight))
 
-    def _count(self, kind: _Kind, node: str, change: int) -> None:
+    def _count(self, kind: _EqualPods, node: str, change: int) -> None:
         self._pods += change
         for counts in (kind.nodes, *(each.nodes for each in kind.counts)):
             number = counts.get(node, 0) + change
@@ -358,7 +358,7 @@ class Neighbours:
             del self._tallies[question]
         kept = set(map(id, self._tallies.values()))
         for kind in self._kinds.values():
-            kind.counts = [each for each in kind.counts if isinstance(each, _Standing) or id(each) in kept]
+            kind.counts = [each for each in kind.counts if isinstance(each, _TermOnNodes) or id(each) in kept]
 
     def validate(self) -> None:
         """Raises AssertionError where a count differs from a fresh count."""
@@ -371,7 +371,7 @@ class Neighbours:
         assert _present(self._likes) == _present(fresh._likes), "likes are counted wrong"
 
 
-def _present(standing: Mapping[Any, _Standing]) -> dict[Any, Counts]:
+def _present(standing: Mapping[Any, _TermOnNodes]) -> dict[Any, Counts]:
     return {key: each.nodes for key, each in standing.items() if each.nodes}
 
 

@@ -20,7 +20,7 @@ from allotment.scheduler.volumes.likeness import likeness
 if TYPE_CHECKING:
     from allotment.scheduler.binding.step import Step
     from allotment.scheduler.cluster import Cluster
-    from allotment.scheduler.config.profile import Everywhere, Profile
+    from allotment.scheduler.config.profile import GlobalPlugin, Profile
     from allotment.scheduler.pod import PodInfo
 
 VERDICTS_KEPT = 2_000_000
@@ -49,7 +49,7 @@ class Attempt:
     shape: Hashable
     index: Index
     filters: list[Filter]  # the filters that read other nodes
-    scores: list[Everywhere]
+    scores: list[GlobalPlugin]
 
 
 class Rejections(Mapping[str, Status]):

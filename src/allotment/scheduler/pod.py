@@ -46,7 +46,7 @@ class Asks:
         self.ports = _host_ports(spec)
 
 
-class _Asked:
+class _KnownAsks:
     """All ``Asks`` in use, each once. Equal pods mostly arrive one after another, so it compares with the latest first."""
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class _Asked:
         return self._latest
 
 
-_asked = _Asked()
+_asked = _KnownAsks()
 
 
 class PodInfo:

@@ -101,7 +101,7 @@ class QueueEntry:
 
 
 @dataclass(slots=True)
-class _Bucket:
+class _ParkedShape:
     """Parked entries of one shape."""
 
     entries: dict[str, QueueEntry] = field(default_factory=dict)
@@ -169,7 +169,7 @@ class SchedulingQueue:
         self._lanes: dict[str, list[Rank]] = {}  # the same for entries in lanes
         self.turn: Callable[[str], tuple[float, ...]] = lambda lane: ()
         self._resting: list[tuple[float, str]] = []
-        self._buckets: dict[Hashable, _Bucket] = {}
+        self._buckets: dict[Hashable, _ParkedShape] = {}
         self._gated: dict[str, dict[str, QueueEntry]] = {}  # by the plugin whose gate it is
         self._numbers = 0
         self._failures: dict[str, int] = {}  # entry → failed bindings, also of entries not in the queue
@@ -371,7 +371,7 @@ class SchedulingQueue:
             return
         if entry.shape != shape:
             self._relieve(entry)  # its result is about another shape than the one it was sent for
-        bucket = self._buckets.setdefault(shape, _Bucket())
+        bucket = self._buckets.setdefault(shape, _ParkedShape())
         if bucket.scout == key:
             bucket.scout = ""
         entry.place, entry.shape = PARKED, shape
@@ -532,7 +532,7 @@ class SchedulingQueue:
             return concerned | self._gangs
         return blamed | concerned if concerned else blamed
 
-    def _turned_away(self, plugin: str, shapes: Collection[Hashable]) -> list[_Bucket]:
+    def _turned_away(self, plugin: str, shapes: Collection[Hashable]) -> list[_ParkedShape]:
         """The buckets of these shapes that a plugin rejected and that have no scout."""
         found, gone = [], []
         for shape in shapes:
@@ -557,7 +557,7 @@ class SchedulingQueue:
 
     # --- places ---
 
-    def _send_scout(self, bucket: _Bucket) -> None:
+    def _send_scout(self, bucket: _ParkedShape) -> None:
         entry = bucket.first()
         if entry is not None:
             bucket.scout = entry.key

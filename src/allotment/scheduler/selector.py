@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from allotment.api.selection import Requirement, Selector, Test
+from allotment.api.selection import Selector, SelectorRequirement, Test
 
 if TYPE_CHECKING:
     from allotment.api.core import (
@@ -34,7 +34,9 @@ _NODE_TESTS = {**_TESTS, "Gt": Test.GREATER, "Lt": Test.LESS}
 _WHOLE = re.compile(r"[+-]?[0-9]{1,19}")
 
 
-def pods_selected(selector: LabelSelector | None, more: Iterable[Requirement] = ()) -> Selector | None:
+def pods_selected(
+    selector: LabelSelector | None, more: Iterable[SelectorRequirement] = ()
+) -> Selector | None:
     """What a label selector and ``more`` require of a pod's labels. None if it matches nothing, because it is absent or broken.
 
     Selectors with the same requirements are equal.
@@ -44,7 +46,9 @@ def pods_selected(selector: LabelSelector | None, more: Iterable[Requirement] = 
     tests = _requirements(selector.match_expressions, _TESTS)
     if tests is None:
         return None
-    same = (Requirement(key, Test.IN, frozenset((value,))) for key, value in selector.match_labels.items())
+    same = (
+        SelectorRequirement(key, Test.IN, frozenset((value,))) for key, value in selector.match_labels.items()
+    )
     every = {*tests, *same, *more}
     return Selector(tuple(sorted(every, key=lambda each: (each.key, each.test.value, sorted(each.values)))))
 
@@ -95,13 +99,13 @@ def _names_nodes(test: NodeSelectorRequirement) -> bool:
 def _requirements(
     expressions: Iterable[LabelSelectorRequirement] | Iterable[NodeSelectorRequirement],
     operators: dict[str, Test],
-) -> list[Requirement] | None:
+) -> list[SelectorRequirement] | None:
     found = []
     for each in expressions:
         test = operators.get(each.operator)
         if test is None or not _fitting(test, each.values):
             return None
-        found.append(Requirement(each.key, test, frozenset(each.values)))
+        found.append(SelectorRequirement(each.key, test, frozenset(each.values)))
     return found
 
 

@@ -1,7 +1,7 @@
 """Single changes to the demands of claims: one of them left out, reduced, or one taint tolerated.
 
 Nothing here knows whether a change helps; ``remedies`` finds out. A demand that can be reduced (a count, an amount of
-capacity) is a ``Dial``: less is never harder to get, so halving finds the most that fits. The exception is a request
+capacity) is a ``ReducibleDemand``: less is never harder to get, so halving finds the most that fits. The exception is a request
 for all devices, where less capacity may be harder: it admits more devices, which the claim must take too. A change
 found there does help, but the search may miss one.
 """
@@ -60,7 +60,7 @@ class ClaimChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Dial:
+class ReducibleDemand:
     """A demand that can be reduced to any number from 1 to ``most``."""
 
     most: int
@@ -183,7 +183,7 @@ def tolerations(claims: Sequence[ResourceClaim], taints: Iterable[DeviceTaint]) 
 # --- reduced ---
 
 
-def counts(claims: Sequence[ResourceClaim]) -> Iterator[Dial]:
+def counts(claims: Sequence[ResourceClaim]) -> Iterator[ReducibleDemand]:
     """Dials for every count above one, and for every request for all devices."""
     for ask in _asks(claims):
         dial = _count(ask)
@@ -191,7 +191,7 @@ def counts(claims: Sequence[ResourceClaim]) -> Iterator[Dial]:
             yield dial
 
 
-def capacities(claims: Sequence[ResourceClaim]) -> Iterator[Dial]:
+def capacities(claims: Sequence[ResourceClaim]) -> Iterator[ReducibleDemand]:
     """Dials for every amount of capacity."""
     for ask in _asks(claims):
         if ask.wish.capacity is not None:
@@ -200,10 +200,10 @@ def capacities(claims: Sequence[ResourceClaim]) -> Iterator[Dial]:
                     yield _amount(ask, name, wanted)
 
 
-def _count(ask: _Ask) -> Dial | None:
+def _count(ask: _Ask) -> ReducibleDemand | None:
     wish = ask.wish
     if wish.allocation_mode == "All":
-        return Dial(
+        return ReducibleDemand(
             RESULTS_MAX,
             lambda count: ask.changed(
                 ChangeKind.COUNT,
@@ -217,7 +217,7 @@ def _count(ask: _Ask) -> Dial | None:
     asked = wish.count or 1
     if asked < 2:
         return None
-    return Dial(
+    return ReducibleDemand(
         min(asked - 1, RESULTS_MAX),
         lambda count: ask.changed(
             ChangeKind.COUNT,
@@ -229,7 +229,7 @@ def _count(ask: _Ask) -> Dial | None:
     )
 
 
-def _amount(ask: _Ask, name: str, wanted: Quantity) -> Dial:
+def _amount(ask: _Ask, name: str, wanted: Quantity) -> ReducibleDemand:
     capacity = ask.wish.capacity
     assert capacity is not None
     units = _BINARY if wanted.format is Format.BINARY_SI else _DECIMAL
@@ -246,4 +246,4 @@ def _amount(ask: _Ask, name: str, wanted: Quantity) -> Dial:
             capacity=replace(capacity, requests={**capacity.requests, name: amount}),
         )
 
-    return Dial((wanted.nanos - 1) // unit, at)
+    return ReducibleDemand((wanted.nanos - 1) // unit, at)

@@ -130,7 +130,7 @@ def in_use(held: Holdings) -> list[str]:
 
 def pool_usage(inventory: Inventory, held: Holdings) -> PoolUsage:
     """Joins the inventory with what claims hold."""
-    judge = _Judge(inventory, held)
+    judge = _DeviceJudge(inventory, held)
     devices = tuple([judge.usage(position, device) for position, device in enumerate(inventory.devices)])
     vanished = tuple(
         [
@@ -162,7 +162,7 @@ def pool_usage(inventory: Inventory, held: Holdings) -> PoolUsage:
     )
 
 
-class _Judge:
+class _DeviceJudge:
     """Judges the devices of one pool in its present state."""
 
     def __init__(self, inventory: Inventory, held: Holdings) -> None:

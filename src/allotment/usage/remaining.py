@@ -91,7 +91,7 @@ def remaining(
 
     Whether ``claim`` itself is allocated does not matter.
     """
-    stock = _Stock(list(nodes), list(slices), list(classes), list(claims), list(rules))
+    stock = _FleetSources(list(nodes), list(slices), list(classes), list(claims), list(rules))
     bounds = CountingBudget(limit, steps)
     tally = _fill(stock.fleet(stock.nodes, stock.slices), claim, strategy, bounds)
     return Remaining(tally.cluster, tally.nodes, _pools(stock, tally, claim, strategy, bounds))
@@ -105,7 +105,7 @@ class CountingBudget:
     steps: int  # left
 
 
-class _Stock:
+class _FleetSources:
     """The nodes, slices and holdings from which fleets are made."""
 
     def __init__(
@@ -154,15 +154,15 @@ def _occupy(fleet: Fleet, device: DeviceID, infos: Sequence[AllocationInfo]) -> 
 
 
 @dataclass(slots=True)
-class _Tally:
+class _FitCount:
     cluster: Fits
     nodes: dict[str, Fits] = field(default_factory=dict)
 
 
-def _fill(fleet: Fleet, claim: ResourceClaim, strategy: str, bounds: CountingBudget) -> _Tally:
+def _fill(fleet: Fleet, claim: ResourceClaim, strategy: str, bounds: CountingBudget) -> _FitCount:
     """Counts on every node, and on all nodes together."""
     view = fleet.view([claim], strategy, DEFAULT_BUDGET)
-    tally = _Tally(Fits(0))
+    tally = _FitCount(Fits(0))
     number, exact, sharing = 0, True, list[list[str]]()
     for group in view.groups():
         place = fleet.places[group.nodes[0]]
@@ -186,7 +186,7 @@ def _fill(fleet: Fleet, claim: ResourceClaim, strategy: str, bounds: CountingBud
 
 
 @dataclass(slots=True)
-class _Filling:
+class _ClaimsOnNode:
     """A number of claims on a node, and the devices they get there. Nothing is committed."""
 
     fits: Fits
@@ -195,7 +195,7 @@ class _Filling:
 
 def _most(
     fleet: Fleet, view: DemandView, place: NodePlace, claim: ResourceClaim, bounds: CountingBudget
-) -> _Filling:
+) -> _ClaimsOnNode:
     """The number that fits on one node."""
     simple = _simple(view, place)
     with fleet.ledger.fork():
@@ -205,11 +205,11 @@ def _most(
         return filling
     if any(ask.admin for request in view.demand.requests for ask in request.asks):
         # A proof would ask a different question: admin access blocks claims in the same request, but not later ones.
-        return _Filling(replace(fits, exact=False), filling.results)
+        return _ClaimsOnNode(replace(fits, exact=False), filling.results)
     return _proved(fleet, place, claim, filling, bounds)
 
 
-def _until_refused(fleet: Fleet, view: DemandView, place: NodePlace, limit: int) -> _Filling:
+def _until_refused(fleet: Fleet, view: DemandView, place: NodePlace, limit: int) -> _ClaimsOnNode:
     """Allocates one claim after the other. Committed claims stay."""
     results: list[AllocationResult] = []
     devices = fleet.site(place).devices
@@ -217,10 +217,10 @@ def _until_refused(fleet: Fleet, view: DemandView, place: NodePlace, limit: int)
         draft = view.draft(place)
         if draft is None:
             words = view.refusal(place)
-            return _Filling(Fits(len(results), not words.startswith(GAVE_UP), words), results)
+            return _ClaimsOnNode(Fits(len(results), not words.startswith(GAVE_UP), words), results)
         results += draft.write(devices, place.name, numbered_shares)
         _commit(fleet, place, len(results), results[-1])
-    return _Filling(Fits(len(results), exact=False), results)
+    return _ClaimsOnNode(Fits(len(results), exact=False), results)
 
 
 def _commit(fleet: Fleet, place: NodePlace, number: int, result: AllocationResult) -> None:
@@ -240,8 +240,8 @@ def _simple(view: DemandView, place: NodePlace) -> bool:
 
 
 def _proved(
-    fleet: Fleet, place: NodePlace, claim: ResourceClaim, filling: _Filling, bounds: CountingBudget
-) -> _Filling:
+    fleet: Fleet, place: NodePlace, claim: ResourceClaim, filling: _ClaimsOnNode, bounds: CountingBudget
+) -> _ClaimsOnNode:
     """Asks for one more claim, all of them together, as long as that succeeds."""
     results, words = filling.results, filling.fits.words
     while len(results) < min(bounds.limit, MOST_CLAIMS_OF_A_PROOF) and bounds.steps > 0:
@@ -253,9 +253,9 @@ def _proved(
         if isinstance(outcome, GaveUp):
             break
         if not isinstance(outcome, Allocated):
-            return _Filling(Fits(len(results), True, words), results)
+            return _ClaimsOnNode(Fits(len(results), True, words), results)
         results = outcome.results
-    return _Filling(Fits(len(results), False, words), results)
+    return _ClaimsOnNode(Fits(len(results), False, words), results)
 
 
 def _on_all(
@@ -289,7 +289,7 @@ def _on_all(
 
 
 def _pools(
-    stock: _Stock, whole: _Tally, claim: ResourceClaim, strategy: str, bounds: CountingBudget
+    stock: _FleetSources, whole: _FitCount, claim: ResourceClaim, strategy: str, bounds: CountingBudget
 ) -> dict[PoolID, Fits]:
     found: dict[PoolID, Fits] = {}
     nodes = {node.metadata.name: node for node in stock.nodes}

@@ -26,7 +26,7 @@ from allotment.allocator.strategy import FIRST_FIT
 from allotment.usage.changes import (
     ChangeKind,
     ClaimChange,
-    Dial,
+    ReducibleDemand,
     capacities,
     constraints_left_out,
     counts,
@@ -90,7 +90,7 @@ def remedies(
 
     ``releasable`` are claims under the names of the fleet's ledger. The fleet is left as it was.
     """
-    search = _Search(fleet, claims, list(nodes), strategy, questions, budget, go_on)
+    search = _RemedySearch(fleet, claims, list(nodes), strategy, questions, budget, go_on)
     found = [
         *search.first(most, search.tolerations()),
         *search.first(most, search.counts()),
@@ -104,7 +104,7 @@ def remedies(
     return Remedies(tuple(found), search.cut)
 
 
-class _Search:
+class _RemedySearch:
     """The search for changes: the questions asked so far, and what is left of the bounds."""
 
     def __init__(
@@ -196,12 +196,12 @@ class _Search:
             if (found := self._tried(change)) is not None:
                 yield found
 
-    def _turned_down(self, dials: Iterable[Dial]) -> Iterator[Remedy]:
+    def _turned_down(self, dials: Iterable[ReducibleDemand]) -> Iterator[Remedy]:
         for dial in dials:
             if (found := self._most(dial)) is not None:
                 yield found
 
-    def _most(self, dial: Dial) -> Remedy | None:
+    def _most(self, dial: ReducibleDemand) -> Remedy | None:
         """The largest setting of the dial that fits."""
         if dial.most < 1:
             return None

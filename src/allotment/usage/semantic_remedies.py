@@ -35,7 +35,7 @@ ClaimParameters = semantic.ResourceClaimParameters
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class NodeState:
     """A node, what it publishes, and what is in use."""
 
     node: Node
@@ -44,7 +44,7 @@ class Ground:
 
 
 @dataclass(frozen=True, slots=True)
-class Shelf:
+class BookSources:
     """The classes and parameters from which a book is made."""
 
     classes: Sequence[semantic.ResourceClass]
@@ -84,8 +84,8 @@ class InstanceSearch:
     """The search for changes. ``rewritten`` maps the words of a remedy to the parameters that it rewrites."""
 
     claims: Sequence[semantic.ResourceClaim]
-    grounds: Sequence[Ground]
-    shelf: Shelf
+    grounds: Sequence[NodeState]
+    shelf: BookSources
     go_on: Callable[[], bool] = lambda: True
     rewritten: dict[str, Rewritten] = field(default_factory=dict)
     _left: int = MOST_INSTANCE_QUESTIONS
@@ -98,7 +98,7 @@ class InstanceSearch:
         found.sort(key=lambda each: (order.index(each.kind), each.given_up))
         return Remedies(tuple(found[:MOST_OFFERED]), self._cut or len(found) > MOST_OFFERED)
 
-    def _fits(self, book: SemanticBook, ground: Ground, without: Collection[DeviceID] = ()) -> bool:
+    def _fits(self, book: SemanticBook, ground: NodeState, without: Collection[DeviceID] = ()) -> bool:
         if self._left <= 0 or not self.go_on():
             self._cut = True
             return False

@@ -6,7 +6,7 @@ from typing import Any
 
 from allotment.api.core import Pod
 from allotment.autoscaler.provision.lots import bundled, lots_of
-from allotment.autoscaler.provision.machine_trials import Showroom
+from allotment.autoscaler.provision.machine_trials import MachineTrials
 from tests.autoscaler.build import evaluated, gpus, type_
 from tests.autoscaler.builders import simulation
 from tests.builders.typed import claim, pod
@@ -25,7 +25,7 @@ def _most(pods: list[Pod], devices: int = 3) -> dict[str, int]:
     lots, refused = lots_of(bundled(pods, there), there)
     assert not refused
     machines = evaluated(type_("t", capacity=LARGE, dynamicResources=gpus(devices))).machines
-    room = Showroom(there, machines, lots)
+    room = MachineTrials(there, machines, lots)
     return {lot.sample[0].metadata.name: room.verdict(0, number).most for number, lot in enumerate(lots)}
 
 
@@ -48,6 +48,6 @@ def test_pods_with_ports_and_the_same_devices_are_tried_by_themselves() -> None:
 def test_what_is_too_small_has_words_when_they_are_asked_for() -> None:
     there = simulation(big := pod("big", cpu=99))
     lots, _ = lots_of(bundled([big], there), there)
-    room = Showroom(there, evaluated(type_("t")).machines, lots)
+    room = MachineTrials(there, evaluated(type_("t")).machines, lots)
     assert room.verdict(0, 0).most == 0
     assert "cpu" in room.why(0, 0)

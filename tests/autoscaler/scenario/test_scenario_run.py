@@ -15,7 +15,7 @@ from allotment.api.codec import to_builtins
 from allotment.api.core import Node, Pod
 from allotment.api.meta import ApiStruct
 from allotment.api.resource import DeviceTaintRule, DeviceToleration, ResourceClaim, ResourceSlice
-from allotment.autoscaler.scenario.scenario_run import Rehearsal, rehearse
+from allotment.autoscaler.scenario.scenario_run import ScenarioRun, rehearse
 from allotment.autoscaler.scenario.step_outcome import Outcome
 from allotment.autoscaler.simulate.simulation import Simulation, start_simulation
 from tests.allocator import build
@@ -425,7 +425,7 @@ def test_a_submitted_workload_is_scaled_to_nothing_and_back() -> None:
 def test_pods_of_a_workload_get_claims_of_their_own_which_go_with_them() -> None:
     made = workload("Deployment", "d", pod("p", templates={"gpu": "t"}), replicas=3)
     there = simulation(*machines("n1", "n2"))
-    rehearsal = Rehearsal(there)
+    rehearsal = ScenarioRun(there)
     rehearsal.begin()
     steps = scenario(
         submit(made, template()), {"scale": {"kind": "Deployment", "name": "d", "replicas": 1}}
@@ -559,11 +559,11 @@ def test_step_by_step_is_as_starting_anew_after_each_step(steps: list[Json]) -> 
     there = simulation(*machines("n1", "n2", devices=["d0"]))
     there.put(next(iter(scenario(submit(template())).steps[0].objects)))
     with there.trial():
-        rehearsal = Rehearsal(there)
+        rehearsal = ScenarioRun(there)
         rehearsal.begin()
         for step in scenario(*steps, {"expect": {}}).steps[:-1]:
             anew = start_simulation(list(there.all()))
-            other = Rehearsal(anew)
+            other = ScenarioRun(anew)
             other.begin()
             several = sum(not each.spec.node_name for each in there.objects(Pod).values()) > 1
             found = rehearsal.attempt(step)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from allotment.autoscaler.solver.covering_problem import Offer, Pattern, pattern_of
-from allotment.autoscaler.solver.knapsack import Refusals, Sack, sacks_of
+from allotment.autoscaler.solver.knapsack import PreparedOffer, Refusals, sacks_of
 from tests.autoscaler.solver.covering_problems import an_offer
 
 
@@ -28,7 +28,7 @@ def best_of_all(offer: Offer, values: list[float], caps: list[int], refusals: Re
     return max(worth(each, values) for each in patterns if offer.admits(each) and not refused(each, refusals))
 
 
-def a_sack(offer: Offer) -> Sack:
+def a_sack(offer: Offer) -> PreparedOffer:
     return sacks_of([offer], [0], len(offer.most))[0]
 
 

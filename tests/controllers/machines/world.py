@@ -19,7 +19,7 @@ from allotment.controllers.clock import Now
 from allotment.controllers.controller import Reconciler
 from allotment.controllers.machines.lifecycle import MachineLifecycle
 from allotment.controllers.machines.market import Market
-from allotment.controllers.machines.provider import Maker, Plays, Provider, Surroundings
+from allotment.controllers.machines.provider import Maker, Provider, ProviderWithControllers, Surroundings
 from allotment.controllers.machines.simulated_provider import SimulatedProvider
 from allotment.controllers.machines.sweep import ALL, Sweep
 from allotment.controllers.simulation.heartbeat import SimulatedHeartbeat
@@ -74,7 +74,9 @@ async def running(
     provider = maker(Surroundings(client, informers, market, PLACE, resource_of(NodeGroup), **times))
     machines = MachineLifecycle(client, informers, component.recorder, provider, market, place=PLACE, **times)
     sweep = Sweep(client, informers, component.recorder, provider, place=PLACE, **times)
-    more: list[Reconciler[Any]] = list(provider.reconcilers()) if isinstance(provider, Plays) else []
+    more: list[Reconciler[Any]] = (
+        list(provider.reconcilers()) if isinstance(provider, ProviderWithControllers) else []
+    )
     if isinstance(provider, SimulatedProvider):
         more += [
             SimulatedHeartbeat(client, informers, component.recorder),

@@ -13,7 +13,7 @@ from allotment.api.status import Conflict
 from allotment.client.client import Client
 from allotment.client.transport import Call, Reply
 from allotment.controllers.controller import Again
-from allotment.controllers.taints.eviction import FAR, LONGEST_TIMER, Evictions, Words, later
+from allotment.controllers.taints.eviction import FAR, LONGEST_TIMER, Evictions, EvictionWords, later
 from tests.controllers.cluster import Cluster, in_cluster
 from tests.controllers.failing import Failing
 from tests.controllers.taints.evictions import START, Clock
@@ -26,7 +26,7 @@ def with_evictions(folder: Path, scenario: Scenario) -> None:
     async def run(cluster: Cluster) -> None:
         connection = Failing()  # never: only to see the writes
         part = cluster.component(through=connection.through)
-        evictions = Evictions(part.client, part.recorder, Words("Event", "Reason", "why"), Clock())
+        evictions = Evictions(part.client, part.recorder, EvictionWords("Event", "Reason", "why"), Clock())
         await cluster.create(bearing_pod("p", "n"))
         await scenario(cluster, evictions, part.client, connection.writes)
 

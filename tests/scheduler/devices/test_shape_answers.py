@@ -8,7 +8,7 @@ import pytest
 
 from allotment.allocator.fleet import NodePlace
 from allotment.allocator.strategy import BEST_FIT
-from allotment.scheduler.devices.shape_answers import Wish
+from allotment.scheduler.devices.shape_answers import ShapeAnswers
 from allotment.scheduler.framework import Status
 from tests.allocator.fleet_model import BUDGET, Rig
 
@@ -17,7 +17,7 @@ def lasting(rig: Rig) -> dict[tuple[int, NodePlace], Status]:
     """The refusals of all demands on all nodes that are said to be for good."""
     found: dict[tuple[int, NodePlace], Status] = {}
     for number, demand in enumerate(rig.demands):
-        wish = Wish(rig.fleet, demand, BEST_FIT, BUDGET, "devices")
+        wish = ShapeAnswers(rig.fleet, demand, BEST_FIT, BUDGET, "devices")
         for place in rig.fleet.places.values():
             if wish.draft(place) is None and (status := wish.refusal(place)).lasting:
                 found[number, place] = status

@@ -59,7 +59,7 @@ def conform(schema: Schema, obj: Obj, known: Obj | None = None) -> Conformed:
     try:
         if _fits_beside(known, obj, schema):
             return Conformed(obj, [])
-        walk = _Walk(lenient=not schema.name)
+        walk = _MisfitWalk(lenient=not schema.name)
         try:
             return Conformed(walk.value(schema, obj, None, ()), walk.unknown)
         except Unreadable as exc:
@@ -260,7 +260,7 @@ def _array_fits(inner: Schema) -> Fits:
 # --- how to make it fit ---
 
 
-class _Walk:
+class _MisfitWalk:
     """One walk over an object that does not fit. ``path`` locates unknown fields, ``go`` names only the fields.
 
     ``lenient`` is true in the part of a custom object that its author defined, but not in its metadata.

@@ -60,11 +60,11 @@ def _shorts() -> frozenset[str]:
 
 
 @cache
-def _package(short: str) -> _Package:
-    return _Package((_FOLDER / f"{short}.wire").read_text(encoding="utf-8"))
+def _package(short: str) -> _WirePackage:
+    return _WirePackage((_FOLDER / f"{short}.wire").read_text(encoding="utf-8"))
 
 
-class _Package:
+class _WirePackage:
     """The messages of one file, built one by one."""
 
     def __init__(self, text: str) -> None:

@@ -135,7 +135,7 @@ def _static() -> str:
 
 
 def _document(api_version: str, served: list[tuple[Resource, str]]) -> Json:
-    definitions = _Definitions()
+    definitions = _NamedSchemas()
     paths: Json = {}
     for resource, version in sorted(served, key=lambda pair: pair[0].plural):
         schema = resource.schemas.get(version) or schema_of(api_version, resource.kind)
@@ -158,7 +158,7 @@ def _ref(name: str) -> Json:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
-class _Definitions:
+class _NamedSchemas:
     """The named schemas of a document: those of its kinds, and all that they refer to."""
 
     def __init__(self) -> None:
@@ -326,7 +326,7 @@ _PARAMETERS = {
 class _Paths:
     """The paths of one resource in one version."""
 
-    def __init__(self, definitions: _Definitions, resource: Resource, api_version: str, kind: str) -> None:
+    def __init__(self, definitions: _NamedSchemas, resource: Resource, api_version: str, kind: str) -> None:
         self._definitions = definitions
         self._resource = resource
         self._api_version = api_version

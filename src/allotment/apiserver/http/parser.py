@@ -34,7 +34,7 @@ class Head(NamedTuple):
     continues: bool  # the peer waits for permission to send its body
 
 
-class Heard(Protocol):
+class RequestListener(Protocol):
     """Receives the events of a parser, for each request in this order. An exception raised here ends the parser."""
 
     def request_begins(self) -> None: ...
@@ -51,7 +51,7 @@ class Parser:
 
     __slots__ = ("_continues", "_head_bytes", "_headers", "_heard", "_in_head", "_parser", "_unheard", "_url")
 
-    def __init__(self, heard: Heard) -> None:
+    def __init__(self, heard: RequestListener) -> None:
         self._heard = heard
         self._parser: Any = httptools.HttpRequestParser(self)
         self._parser.set_dangerous_leniencies(lenient_data_after_close=True)

@@ -243,11 +243,11 @@ class _Meta(msgspec.Struct, rename="camel", gc=False):
     deletion_timestamp: str | None = None
 
 
-class _Object(msgspec.Struct, gc=False):
+class _OwnedObject(msgspec.Struct, gc=False):
     metadata: _Meta
 
 
-_OBJECTS = msgspec.json.Decoder(_Object)
+_OBJECTS = msgspec.json.Decoder(_OwnedObject)
 _NO_FINALIZERS: frozenset[str] = frozenset()
 
 

@@ -36,7 +36,7 @@ from allotment.autoscaler.simulate.declared_features import declaring
 from allotment.autoscaler.simulate.drain import (
     DRAIN_ROUNDS,
     CannotDrain,
-    Cleared,
+    ClearedNodes,
     accommodate,
     belongs_to_node,
     clear,
@@ -126,7 +126,9 @@ def consolidate(
     """
     machines = declaring(simulation, machines)  # before any node is removed on trial
     with simulation.trial():
-        search = _Search(simulation, machines, Removability(simulation, machines, owners, now=now), effort)
+        search = _ConsolidationSearch(
+            simulation, machines, Removability(simulation, machines, owners, now=now), effort
+        )
         search.begin({name: now - since for name, since in candidates.items()})
         while search.improve():
             pass
@@ -134,7 +136,7 @@ def consolidate(
 
 
 @dataclass(frozen=True, slots=True)
-class _Trial:
+class _RemovalTrial:
     """The result of removing nodes: the savings, and the added machines."""
 
     nodes: Unit
@@ -149,7 +151,7 @@ class _Trial:
         return self.saved, -len(self.new), len(self.nodes), -len(self.moved)
 
 
-class _Search:
+class _ConsolidationSearch:
     """The simulation has the state; this object records what was done to it."""
 
     def __init__(
@@ -284,13 +286,13 @@ class _Search:
         sets = [each for size in range(1, len(units) + 1) for each in combinations(units, size)]
         choices = [tuple(name for unit in each for name in unit) for each in sets]
         choices.sort(key=lambda nodes: (-self._price(nodes), len(nodes), nodes))
-        best: _Trial | None = None
+        best: _RemovalTrial | None = None
         for nodes in choices:
             if best is not None and self._price(nodes) < best.saved:
                 break
             with self._simulation.trial():
                 found = self._try(nodes, buy=True)
-            if isinstance(found, _Trial) and (best is None or found.worth > best.worth):
+            if isinstance(found, _RemovalTrial) and (best is None or found.worth > best.worth):
                 best = found
             elif isinstance(found, Stay) and nodes in self._single:
                 self._note(nodes, found)
@@ -394,7 +396,7 @@ class _Search:
         self._dropped.update(found.gone)
         return True
 
-    def _try(self, nodes: Unit, *, buy: bool) -> _Trial | Stay:
+    def _try(self, nodes: Unit, *, buy: bool) -> _RemovalTrial | Stay:
         """Removes nodes. Call this in a fork, and revert the fork if they stay."""
         cost, known = self._price(nodes), self._simulation.cluster.pods
         going = {name: self._reasons[name] for name in nodes if name in self._old}
@@ -420,7 +422,7 @@ class _Search:
             return Stay(why)
         moved = frozenset([*map(key_of, cleared.waiting), *(key_of(each.pod) for each in looking)])
         paid = sum((each.price for each in new.values()), NOTHING)
-        return _Trial(nodes, cost - paid, new, moved, tuple(map(key_of, cleared.gone)))
+        return _RemovalTrial(nodes, cost - paid, new, moved, tuple(map(key_of, cleared.gone)))
 
     def _protected(self, nodes: Unit) -> dict[str, str]:
         known = self._simulation.cluster.pods
@@ -431,7 +433,7 @@ class _Search:
             if key not in self._moved and not self._budgets.allow(known[key])
         }
 
-    def _placed(self, cleared: Cleared, cost: Decimal, *, buy: bool) -> Mapping[str, Machine] | Stay:
+    def _placed(self, cleared: ClearedNodes, cost: Decimal, *, buy: bool) -> Mapping[str, Machine] | Stay:
         """Places all evicted pods, if necessary on machines that cost less; returns these machines."""
         stay = self._on_existing(cleared.waiting)
         if stay is None:

@@ -17,7 +17,7 @@ from allotment.allocator.pool import DeviceID, by_pool, gather_pools
 from allotment.allocator.request import Book
 from allotment.allocator.site import Site
 from allotment.allocator.strategy import in_order
-from allotment.allocator.suits import Suits
+from allotment.allocator.suits import Suitability
 from allotment.allocator.terms import Terms
 from allotment.api.core import Node
 from allotment.api.meta import ObjectMeta
@@ -122,7 +122,7 @@ def can_serve(
     for each in asked:
         demand = book.demand([claim for claim in each if not is_carrier(claim)])
         for ask in demand.shapes:
-            judged = Suits(ask, site)
+            judged = Suitability(ask, site)
             judged.judge_all()
             if judged.selectable or judged.errors or judged.unsure:
                 return True

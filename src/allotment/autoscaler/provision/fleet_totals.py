@@ -27,7 +27,7 @@ from allotment.autoscaler.provision.device_rooms import (
     site_of,
     wants_on,
 )
-from allotment.autoscaler.solver.covering_problem import Fair
+from allotment.autoscaler.solver.covering_problem import FairPrices
 from allotment.autoscaler.solver.simplex import LinearProgram
 from allotment.scheduler.node import PODS
 from allotment.scheduler.resource_requests import amounts
@@ -92,7 +92,7 @@ class Totals:
             value = sum(worth[row] * entry for row, entry in column.items() if row < len(rows))
             paid = sum(scarce[row - len(rows)] * entry for row, entry in column.items() if row >= len(rows))
             worst = max(worst, value / (self.prices[each] + paid + 1e-9))
-        fair = Fair(tuple(each / worst for each in worth), tuple(scarce))
+        fair = FairPrices(tuple(each / worst for each in worth), tuple(scarce))
         return fair.bound([1] * len(rows), [1] * len(self.limits))
 
     def _column(self, machine: int, rows: Sequence[TotalsRow]) -> dict[int, float]:

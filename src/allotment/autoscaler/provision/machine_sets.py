@@ -46,7 +46,7 @@ class CheapestSet:
 
 
 @dataclass(slots=True)
-class _Kind:
+class _SwappablePods:
     """Pods that may swap their places."""
 
     pods: list[Pod]
@@ -113,7 +113,7 @@ class MachineSets:
             if chosen and last + 1 < len(order):
                 heapq.heappush(heap, (price - prices[last] + prices[last + 1], (*chosen[:-1], last + 1)))
 
-    def _placed(self, chosen: Sequence[int], kinds: Sequence[_Kind]) -> dict[str, PodPlace] | None:
+    def _placed(self, chosen: Sequence[int], kinds: Sequence[_SwappablePods]) -> dict[str, PodPlace] | None:
         with self._simulation.trial():
             names = _named(chosen, self._simulation)
             for name, number in names.items():
@@ -128,7 +128,7 @@ class _Places:
     still empty, one is tried."""
 
     sets: MachineSets
-    kinds: Sequence[_Kind]
+    kinds: Sequence[_SwappablePods]
     nodes: Sequence[str]
     fresh: Mapping[str, int]
     places: dict[str, PodPlace] = field(default_factory=dict)
@@ -163,7 +163,7 @@ class _Places:
                 empty.add(machine)
             yield node
 
-    def _try(self, number: int, kind: _Kind, node: str) -> bool:
+    def _try(self, number: int, kind: _SwappablePods, node: str) -> bool:
         simulation, pod = self.sets._simulation, kind.pods[kind.open - 1]
         domains = self._settled(kind, simulation.node(node))
         if domains is None:
@@ -188,7 +188,7 @@ class _Places:
             del self.places[key_of(pod)]
         return False
 
-    def _settled(self, kind: _Kind, node: Node) -> dict[Near, str] | None:
+    def _settled(self, kind: _SwappablePods, node: Node) -> dict[Near, str] | None:
         """The domains of gangs, once one more member is on the node; None if it may not be there."""
         found = dict(self._domains)
         for near, running in kind.near.items():
@@ -198,16 +198,16 @@ class _Places:
         return found
 
 
-def _kinds(bundles: Iterable[Bundle], simulation: Simulation) -> Iterator[_Kind]:
+def _kinds(bundles: Iterable[Bundle], simulation: Simulation) -> Iterator[_SwappablePods]:
     """Equal pods that are alone in their bundle form one kind; a pod that shares a claim or a node with another is its own
     kind."""
     bundles = list(bundles)
     for lot in lots_of([each for each in bundles if len(each) == 1], simulation)[0]:
-        yield _Kind([pod for (pod,) in lot.bundles], _near(lot, simulation))
+        yield _SwappablePods([pod for (pod,) in lot.bundles], _near(lot, simulation))
     for bundle in bundles:
         for pod in bundle if len(bundle) > 1 else ():
             for lot in lots_of([(pod,)], simulation)[0]:
-                yield _Kind([pod], _near(lot, simulation))
+                yield _SwappablePods([pod], _near(lot, simulation))
 
 
 def _near(lot: Lot, simulation: Simulation) -> dict[Near, Collection[str]]:

@@ -50,7 +50,7 @@ class TrialResult:
 
 
 @dataclass(frozen=True, slots=True)
-class _Given:
+class _BundleDevices:
     """What a bundle got: which alternatives, and which devices."""
 
     rank: tuple[int, ...]
@@ -58,7 +58,7 @@ class _Given:
 
 
 @dataclass(frozen=True, slots=True)
-class _Tried:
+class _PlacedBundles:
     """How many bundles were placed, and whether the trial ended there because no more fit."""
 
     count: int
@@ -70,7 +70,7 @@ class _Tried:
         return self.ended or self.count >= most
 
 
-class Showroom:
+class MachineTrials:
     """Tries machines for the lots of waiting pods, and remembers the results. After every call, the simulation is as it was."""
 
     def __init__(
@@ -125,7 +125,7 @@ class Showroom:
 
     def _look(self) -> list[list[TrialResult]]:
         known: dict[tuple[Hashable, ...], TrialResult] = {}
-        alike: dict[tuple[Hashable, ...], _Tried] = {}
+        alike: dict[tuple[Hashable, ...], _PlacedBundles] = {}
         table = []
         for machine, kind in enumerate(self._kinds):
             labels = self._machines[machine].labels
@@ -158,7 +158,7 @@ class Showroom:
         machine: int,
         lot: Lot,
         likeness: tuple[Hashable, ...],
-        alike: dict[tuple[Hashable, ...], _Tried],
+        alike: dict[tuple[Hashable, ...], _PlacedBundles],
     ) -> TrialResult:
         """A machine's result for a lot; derived from that of a lot which differs only in resources, if there is room for
         these."""
@@ -173,22 +173,24 @@ class Showroom:
                 alike[likeness] = known
         return TrialResult(min(most, known.count), known.rank, known.words)
 
-    def _try_out(self, lot: Lot, most: int) -> _Tried:
+    def _try_out(self, lot: Lot, most: int) -> _PlacedBundles:
         if lot.plain:
             refusal = self._simulation.fits_on(lot.sample[0], ON_SHOW)
             return (
-                _Tried(0, True, (), _words(refusal)) if isinstance(refusal, NoNode) else _Tried(2**31, True)
+                _PlacedBundles(0, True, (), _words(refusal))
+                if isinstance(refusal, NoNode)
+                else _PlacedBundles(2**31, True)
             )
         with self._simulation.trial():
             first = self._bind(lot.sample)
             if isinstance(first, NoNode):
-                return _Tried(0, True, (), _words(first))
+                return _PlacedBundles(0, True, (), _words(first))
             count = 1
             while count < most:
                 if self._given(lot.bundles[count], first.rank) is None:
-                    return _Tried(count, True, first.rank)
+                    return _PlacedBundles(count, True, first.rank)
                 count += 1
-        return _Tried(count, False, first.rank)
+        return _PlacedBundles(count, False, first.rank)
 
     def _offers(self, machine: int) -> Mapping[str, int]:
         """The resources of a machine, without those that the pods of DaemonSets take."""
@@ -203,14 +205,14 @@ class Showroom:
         rooms = [offered.get(name, 0) // n for name, n in requests.items() if n and name not in extended]
         return min([offered.get(PODS, 0) // (ONE_POD * pods), *rooms])
 
-    def _given(self, bundle: Bundle, rank: tuple[int, ...]) -> _Given | None:
+    def _given(self, bundle: Bundle, rank: tuple[int, ...]) -> _BundleDevices | None:
         """What the bundle gets as well; None if it does not fit, or not with these alternatives if they matter."""
         found = self._bind(bundle)
         if isinstance(found, NoNode) or not (self._any_alternative or found.rank == rank):
             return None
         return found
 
-    def _bind(self, bundle: Bundle) -> _Given | NoNode:
+    def _bind(self, bundle: Bundle) -> _BundleDevices | NoNode:
         ranks: list[int] = []
         devices: list[str] = []
         for pod in bundle:
@@ -219,7 +221,7 @@ class Showroom:
                 return found
             ranks += ranks_of(found)
             devices += devices_of(found)
-        return _Given(tuple(ranks), tuple(devices))
+        return _BundleDevices(tuple(ranks), tuple(devices))
 
     # --- several lots ---
 

@@ -36,14 +36,14 @@ from allotment.autoscaler.provision.gang_selection import GangSelection, best_at
 from allotment.autoscaler.provision.joint_machines import Reconsideration
 from allotment.autoscaler.provision.lots import Bundle, Choice, Lot, bundled, in_gang, lots_of, rank
 from allotment.autoscaler.provision.machine_limits import Limits
-from allotment.autoscaler.provision.machine_trials import Showroom
+from allotment.autoscaler.provision.machine_trials import MachineTrials
 from allotment.autoscaler.provision.min_values import Flexibility
 from allotment.autoscaler.provision.plan import LeftOut, NewNode, Plan, PodPlace
-from allotment.autoscaler.provision.topology_choice import Gathering
+from allotment.autoscaler.provision.topology_choice import TopologyChoice
 from allotment.autoscaler.simulate.declared_features import declaring
 from allotment.autoscaler.simulate.node_arrival import arrive, dismiss
 from allotment.autoscaler.solver.covering import EXACT_PODS, USUAL_EFFORT, SolverEffort, cover, relaxed
-from allotment.autoscaler.solver.covering_problem import Cover, CoveringProblem, Fair, Offer, Pattern
+from allotment.autoscaler.solver.covering_problem import Cover, CoveringProblem, FairPrices, Offer, Pattern
 from allotment.scheduler.gangs.gang import gang_of
 from allotment.scheduler.pod import group_key
 
@@ -201,7 +201,7 @@ class _Provisioner:
         draft.reasons.update(refused)
         for lot in lots:
             lot.tier = tiers.get(lot.key, 0)
-        room = Showroom(self._simulation, self._machines, lots, any_alternative=self._by_price)
+        room = MachineTrials(self._simulation, self._machines, lots, any_alternative=self._by_price)
         lots, yard, found = self._cheapest(lots, room)
         able = [lot for lot in lots if lot.choices]
         again = any(lot.choices and missing for lot, missing in zip(lots, found.missing, strict=True))
@@ -240,11 +240,11 @@ class _Provisioner:
                 again = True
         return again
 
-    def _cheapest(self, lots: Sequence[Lot], room: Showroom) -> tuple[list[Lot], CoveringProblem, Cover]:
+    def _cheapest(self, lots: Sequence[Lot], room: MachineTrials) -> tuple[list[Lot], CoveringProblem, Cover]:
         """The lots in their best arrangement, and machines for them; for large problems, only one arrangement is tried."""
         tried = []
         several = ARRANGEMENTS if sum(len(lot.bundles) for lot in lots) <= EXACT_PODS else 1
-        gathering = Gathering(self._simulation, self._machines, room)
+        gathering = TopologyChoice(self._simulation, self._machines, room)
         for arranged in islice(gathering.arrangements(lots), several):
             room.rearrange(arranged)
             yard = self._yard(arranged, room)
@@ -253,7 +253,7 @@ class _Provisioner:
         room.rearrange(best[0])
         return best
 
-    def _wherever(self, arranged: Sequence[Lot], room: Showroom) -> tuple[list[Lot], Fair] | None:
+    def _wherever(self, arranged: Sequence[Lot], room: MachineTrials) -> tuple[list[Lot], FairPrices] | None:
         """If zones and the like were chosen: the lots before that choice, and values that prove a bound for every choice."""
         if not any(lot.spreads or lot.together for lot in arranged):
             return None
@@ -270,7 +270,7 @@ class _Provisioner:
 
     # --- the yard ---
 
-    def _yard(self, lots: Sequence[Lot], room: Showroom) -> CoveringProblem:
+    def _yard(self, lots: Sequence[Lot], room: MachineTrials) -> CoveringProblem:
         rows = Limits(self._simulation, self._machines)
         for number, lot in enumerate(lots):
             verdicts = [room.verdict(machine, number) for machine in range(len(self._machines))]
@@ -300,7 +300,7 @@ class _Provisioner:
         weight = (pool.spec.weight or 0) if pool is not None else 0
         return (() if self._by_price else rank), -weight
 
-    def _most(self, machine: int, number: int, lot: Lot, room: Showroom) -> int:
+    def _most(self, machine: int, number: int, lot: Lot, room: MachineTrials) -> int:
         if not lot.reached_by(self._machines[machine].labels):
             return 0
         verdict = room.verdict(machine, number)
@@ -310,7 +310,7 @@ class _Provisioner:
 
     # --- the machines ---
 
-    def _launch(self, found: Cover, lots: Sequence[Lot], room: Showroom, draft: PlanDraft) -> bool:
+    def _launch(self, found: Cover, lots: Sequence[Lot], room: MachineTrials, draft: PlanDraft) -> bool:
         """Adds the machines and binds all pods to theirs. Returns False if some pod was refused after all."""
         queues = [iter(lot.bundles) for lot in lots]
         wanted: list[tuple[str, Bundle]] = []
@@ -345,7 +345,7 @@ class _Provisioner:
 
     # --- words ---
 
-    def _explain(self, lots: Sequence[Lot], room: Showroom, draft: PlanDraft) -> None:
+    def _explain(self, lots: Sequence[Lot], room: MachineTrials, draft: PlanDraft) -> None:
         for number, lot in enumerate(lots):
             left = [pod for bundle in lot.bundles for pod in bundle if key_of(pod) not in draft.places]
             if not left:
@@ -359,7 +359,7 @@ class _Provisioner:
                 draft.reasons[key_of(pod)] = why
                 draft.types[key_of(pod)] = types
 
-    def _types(self, number: int, lot: Lot, room: Showroom, refused: str) -> dict[str, str]:
+    def _types(self, number: int, lot: Lot, room: MachineTrials, refused: str) -> dict[str, str]:
         """For each instance type, why it does not work. ``refused``: the reason of a machine that was added for the lot."""
         limits = Limits(self._simulation, self._machines)
         found: dict[str, str] = {}

@@ -16,7 +16,7 @@ from allotment.autoscaler.provision.lots import Lot, company_of, dealt
 
 if TYPE_CHECKING:
     from allotment.autoscaler.catalogue.machine import Machine
-    from allotment.autoscaler.provision.machine_trials import Showroom
+    from allotment.autoscaler.provision.machine_trials import MachineTrials
     from allotment.autoscaler.simulate.simulation import Simulation
 
 Near = tuple[str, Hashable]
@@ -24,12 +24,12 @@ Near = tuple[str, Hashable]
 
 
 @dataclass(frozen=True, slots=True)
-class Gathering:
+class TopologyChoice:
     """The choice of domains for the lots of one plan."""
 
     simulation: Simulation
     machines: Sequence[Machine]
-    room: Showroom
+    room: MachineTrials
 
     def arrangements(self, lots: Sequence[Lot]) -> Iterator[list[Lot]]:
         """The lots with all domains chosen, the most promising arrangement first; there is always one."""

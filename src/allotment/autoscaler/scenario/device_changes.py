@@ -1,7 +1,7 @@
 """The steps of a scenario that change devices: taints, and the sizes of pools.
 
 Pods that must leave are evicted here; ``scenario_run`` places waiting pods. If a step cannot be done, these functions raise
-``Refused``, possibly after changes: the caller has a fork to revert.
+``StepRefused``, possibly after changes: the caller has a fork to revert.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from allotment.api.resource import (
     ResourceSlice,
 )
 from allotment.api.text import few, plural
-from allotment.autoscaler.errors import Refused
+from allotment.autoscaler.errors import StepRefused
 from allotment.autoscaler.scenario.pool_size import current, grown, is_partitioned, shrunk
 from allotment.autoscaler.simulate.bound_objects import left
 
@@ -40,12 +40,12 @@ def taint_device(simulation: Simulation, wish: TaintDevice, step: ScenarioStep) 
     devices = pods = 0
     for rule in rules:
         if rule.metadata.name in simulation.objects(DeviceTaintRule):
-            raise Refused(f"DeviceTaintRule {rule.metadata.name} already exists")
+            raise StepRefused(f"DeviceTaintRule {rule.metadata.name} already exists")
         devices += _selected(simulation, rule.spec.device_selector)
         simulation.put(rule)
         pods += evict_tainted(simulation, rule)
     if not devices:
-        raise Refused("no device is selected: check driver, pool and device with allot pools")
+        raise StepRefused("no device is selected: check driver, pool and device with allot pools")
     evicted = f", {plural(pods, 'pod')} evicted" if pods else ""
     return [f"{plural(devices, 'device')} tainted{evicted}"]
 
@@ -81,14 +81,16 @@ def resize_pool(simulation: Simulation, wish: ResizePool) -> list[str]:
     """Returns how many devices there were before, and are now."""
     slices = current(_slices_of(simulation, wish.driver, wish.pool))
     if is_partitioned(slices):
-        raise Refused("its devices draw on shared counters, so it is unclear which to add or remove")
+        raise StepRefused("its devices draw on shared counters, so it is unclear which to add or remove")
     devices = [device for each in slices for device in each.spec.devices]
     wanted = wish.devices or 0
     if wanted >= len(devices):
         pattern = next((each for each in devices if each.name == wish.like), None)
         pattern = devices[-1] if pattern is None and not wish.like and devices else pattern
         if pattern is None:
-            raise Refused(f"there is no device {wish.like or ''} that new ones could copy".replace("  ", " "))
+            raise StepRefused(
+                f"there is no device {wish.like or ''} that new ones could copy".replace("  ", " ")
+            )
         simulation.put_all(grown(slices, pattern, wanted - len(devices)))
     else:
         names = [device.name for device in devices]
@@ -103,7 +105,7 @@ def _slices_of(simulation: Simulation, driver: str, pool: str) -> list[ResourceS
     if not found:
         others = sorted({each.spec.pool.name for each in published if each.spec.driver == driver})
         have = f"it has {few(others)}" if others else "it publishes nothing"
-        raise Refused(f"driver {driver} has no pool {pool}; {have}")
+        raise StepRefused(f"driver {driver} has no pool {pool}; {have}")
     return found
 
 
@@ -124,7 +126,7 @@ def _to_go(
     if claims and not force:
         free = count - sum(name in held for name in gone)
         words = f"of {plural(count, 'device')} that must be removed, only {free} are free; force evicts the others' users"
-        raise Refused(words, _users(simulation, claims.values()))
+        raise StepRefused(words, _users(simulation, claims.values()))
     evict_users(simulation, claims.values())
     for key in claims:  # claims that no pod on a node uses, or that stay allocated by themselves
         kept = simulation.objects(ResourceClaim).get(key)

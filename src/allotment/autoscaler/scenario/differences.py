@@ -15,7 +15,13 @@ from allotment.api import semantic
 from allotment.api.core import Node, Pod
 from allotment.api.meta import ApiStruct
 from allotment.api.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
-from allotment.autoscaler.scenario.step_outcome import ClusterCounts, DevicesInUse, News, PodChange, PodFate
+from allotment.autoscaler.scenario.step_outcome import (
+    ClusterCounts,
+    DevicesInUse,
+    PodChange,
+    PodFate,
+    StepDifferences,
+)
 from allotment.usage.usage import Usage
 
 if TYPE_CHECKING:
@@ -45,7 +51,7 @@ class _Moment:
     objects: dict[type[ApiStruct], dict[str, ApiStruct]]
 
 
-class Chronicle:
+class SimulationDifferences:
     """Follows one simulation."""
 
     def __init__(self, simulation: Simulation) -> None:
@@ -57,7 +63,7 @@ class Chronicle:
         for claim in self._last.objects[ResourceClaim].values():
             self._held.update(_by_class(claim))
 
-    def look(self) -> News:
+    def look(self) -> StepDifferences:
         """The changes since the last call, or since the beginning."""
         before, after = self._last, self._moment()
         changed = list(_changed(before, after))
@@ -70,7 +76,7 @@ class Chronicle:
             self._usage.change(old, new)
         self._last = after
         now = {id: self._usage.pool(id) for id in sorted(self._usage.drain())}
-        return News(
+        return StepDifferences(
             census=self._census(),
             changes=tuple(self._changes(before, after, claims)),
             drivers=_differences(drivers, self._usage.cluster().drivers),

@@ -102,10 +102,10 @@ def read_scenario(text: str, source: str, read: Read, check: ExpressionChecker) 
         what = ", ".join(each.kind for each in found[:5]) or "nothing"
         hint = f"must be one Scenario of {form.API_VERSION}, but is {what}"
         raise ScenarioError([f"{source}:{found[0].line if found else 1}: {hint}"])
-    return _Reader(found[0], found[0].obj, read, check).scenario()
+    return _ScenarioReader(found[0], found[0].obj, read, check).scenario()
 
 
-class _Reader:
+class _ScenarioReader:
     """Reads one scenario. Errors are collected and raised together."""
 
     def __init__(

@@ -20,11 +20,11 @@ from allotment.api.claim_marks import POD_CLAIM_NAME
 from allotment.api.core import Pod
 from allotment.api.meta import OwnerReference, key_of
 from allotment.api.resource import ResourceClaim, ResourceClaimTemplate
-from allotment.autoscaler.errors import Refused
-from allotment.autoscaler.scenario.differences import Chronicle
+from allotment.autoscaler.errors import StepRefused
+from allotment.autoscaler.scenario.differences import SimulationDifferences
 from allotment.autoscaler.scenario.expectation import unmet
 from allotment.autoscaler.scenario.step_actions import ScenarioSimulation
-from allotment.autoscaler.scenario.step_outcome import Outcome, Waits
+from allotment.autoscaler.scenario.step_outcome import Outcome, PendingPod
 from allotment.autoscaler.scenario.step_title import titled
 from allotment.autoscaler.simulate.pending_pods import (
     Template,
@@ -58,7 +58,7 @@ def rehearse(
     simulation is in the state after the steps so far; afterwards, it is as it was. ``stop``: no steps after one that did not
     meet its expectations."""
     with simulation.trial():
-        rehearsal = Rehearsal(simulation, machines)
+        rehearsal = ScenarioRun(simulation, machines)
         try:
             yield rehearsal.begin()
             for step in scenario.steps:
@@ -70,7 +70,7 @@ def rehearse(
             simulation.obstacles.refuse({})
 
 
-class Rehearsal:
+class ScenarioRun:
     """One run of a scenario. It changes the simulation, so have a fork open."""
 
     def __init__(self, simulation: Simulation, machines: Sequence[Machine] = ()) -> None:
@@ -79,7 +79,7 @@ class Rehearsal:
         self._arrived: dict[str, int] = {}  # pods that came with a step
         self._why: dict[str, str] = {}  # waiting pods
         self._since: dict[str, int] = {}
-        self._chronicle = Chronicle(simulation)
+        self._chronicle = SimulationDifferences(simulation)
 
     def begin(self) -> Outcome:
         """Places the waiting pods in the cluster as it is."""
@@ -94,7 +94,7 @@ class Rehearsal:
             with self._simulation.trial() as trial:
                 notes += self._stage.play(step)
                 trial.keep()
-        except Refused as exc:
+        except StepRefused as exc:
             refused, holders = str(exc), dict(exc.holders)
         else:
             if step.verb:
@@ -113,8 +113,8 @@ class Rehearsal:
             unmet=tuple(unmet(step.expect, self._simulation.cluster.pods, self._why, refused=bool(refused))),
         )
 
-    def _waits(self) -> tuple[Waits, ...]:
-        return tuple([Waits(key, why, self._since[key]) for key, why in sorted(self._why.items())])
+    def _waits(self) -> tuple[PendingPod, ...]:
+        return tuple([PendingPod(key, why, self._since[key]) for key, why in sorted(self._why.items())])
 
     # --- placing ---
 

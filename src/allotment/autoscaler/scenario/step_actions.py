@@ -1,7 +1,7 @@
 """What each verb of a scenario does to a simulated cluster.
 
 A verb does only its own part: it removes, adds or evicts. ``scenario_run`` places the waiting pods afterwards.
-``device_changes`` changes devices. If a step cannot be done, these functions raise ``Refused``, possibly after changes: the
+``device_changes`` changes devices. If a step cannot be done, these functions raise ``StepRefused``, possibly after changes: the
 caller has a fork to revert.
 """
 
@@ -29,7 +29,7 @@ from allotment.api.scenario import (
 from allotment.api.storage import CSINode
 from allotment.api.text import few, plural
 from allotment.autoscaler.catalogue.machine import Machine
-from allotment.autoscaler.errors import NodeInUse, Refused, SimulationError
+from allotment.autoscaler.errors import NodeInUse, SimulationError, StepRefused
 from allotment.autoscaler.scenario.device_changes import evict_tainted, evict_users, resize_pool, taint_device
 from allotment.autoscaler.scenario.node_copy import copied
 from allotment.autoscaler.scenario.step_rules import DELETABLE
@@ -78,7 +78,7 @@ class ScenarioSimulation:
                 case ResizePool() as wish:
                     return resize_pool(self.simulation, wish)
         except SimulationError as exc:
-            raise Refused(str(exc)) from exc
+            raise StepRefused(str(exc)) from exc
         return []
 
     # --- nodes ---
@@ -128,7 +128,7 @@ class ScenarioSimulation:
         types = sorted({each.type for each in self._machines})
         if wish.type not in types:
             have = f"it has {few(types)}" if types else "name one with --catalog"
-            raise Refused(f"the catalogue has no instance type {wish.type}; {have}")
+            raise StepRefused(f"the catalogue has no instance type {wish.type}; {have}")
         of_type = [each for each in self._machines if each.type == wish.type]
         found = [
             each
@@ -140,7 +140,7 @@ class ScenarioSimulation:
         if not able:
             offers = sorted({each.name for each in of_type})
             why = "is out of stock there" if found else "is not offered there"
-            raise Refused(f"instance type {wish.type} {why}; offered are {few(offers)}")
+            raise StepRefused(f"instance type {wish.type} {why}; offered are {few(offers)}")
         return min(able, key=lambda each: (each.price, each.name))
 
     def _remove_node(self, wish: RemoveNode) -> list[str]:
@@ -159,14 +159,14 @@ class ScenarioSimulation:
         except NodeInUse as exc:
             holders = dict.fromkeys(exc.pods, f"has devices of node {name}, or devices on it")
             words = f"devices there are in use by {plural(len(exc.pods), 'pod')}: drain it, or remove it with force"
-            raise Refused(words, holders) from exc
+            raise StepRefused(words, holders) from exc
         return [f"claim {each} keeps devices that no longer exist" for each in removed.stranded]
 
     def _drain_node(self, wish: OneNode) -> list[str]:
         found = drain(self.simulation, wish.name)
         if isinstance(found, CannotDrain):
             holders = {**found.pods, **dict.fromkeys(found.claims, "keeps its devices even without users")}
-            raise Refused(f"it is held by {_held_by(found)}", holders)
+            raise StepRefused(f"it is held by {_held_by(found)}", holders)
         return []
 
     # --- work ---
@@ -175,13 +175,13 @@ class ScenarioSimulation:
         pods = [self._ours(each) for each in step.objects if isinstance(each, Pod)]
         for workload in step.workloads:
             if workload.id in self._workloads or self._pods_of(workload.id):
-                raise Refused(f"{workload.id} already exists: scale or delete it")
+                raise StepRefused(f"{workload.id} already exists: scale or delete it")
             pods += [self._ours(workload.pod(number)) for number in range(workload.replicas)]
         for each in (*(obj for obj in step.objects if not isinstance(obj, Pod)), *pods):
             fresh = _fresh(each)
             there = self.simulation.objects(type(fresh))
             if isinstance(fresh, Pod | ResourceClaim) and key_of(fresh) in there:
-                raise Refused(f"{fresh.kind} {key_of(fresh)} already exists")
+                raise StepRefused(f"{fresh.kind} {key_of(fresh)} already exists")
             self.simulation.put(fresh)
             if isinstance(fresh, Pod):
                 self.brought[key_of(fresh)] = None
@@ -219,7 +219,7 @@ class ScenarioSimulation:
             id = WorkloadID(wish.kind, namespace, wish.name)
             pods = self._pods_of(id)
             if not pods and id not in self._workloads:
-                raise Refused(f"there is no {id} among the pods")
+                raise StepRefused(f"there is no {id} among the pods")
             for pod in pods:
                 self._delete_pod(pod)
             self._workloads.pop(id, None)
@@ -228,7 +228,7 @@ class ScenarioSimulation:
         key = wish.name if wish.kind == "DeviceTaintRule" else f"{namespace}/{wish.name}"
         found = self.simulation.objects(kind).get(key)
         if found is None:
-            raise Refused(f"there is no {wish.kind} {key}")
+            raise StepRefused(f"there is no {wish.kind} {key}")
         if isinstance(found, Pod):
             self._delete_pod(found)
             owners = list(owners_of(found))
@@ -236,7 +236,9 @@ class ScenarioSimulation:
         if isinstance(found, ResourceClaim):
             users = sorted(self.simulation.bound_users(found))
             if users:
-                raise Refused(f"it is in use by {plural(len(users), 'pod')}", dict.fromkeys(users, "uses it"))
+                raise StepRefused(
+                    f"it is in use by {plural(len(users), 'pod')}", dict.fromkeys(users, "uses it")
+                )
         self.simulation.drop(found)
         return []
 
@@ -255,7 +257,7 @@ class ScenarioSimulation:
         pods = [each for each in self._pods_of(id) if key_of(each) in known]  # without finished pods
         workload = self._workloads.get(id) or (like(id, pods[0]) if pods else None)
         if workload is None:
-            raise Refused(f"there is no {id} among the pods: submit it")
+            raise StepRefused(f"there is no {id} among the pods: submit it")
         wanted, number = wish.replicas or 0, 0
         pods.sort(key=lambda each: (not known[key_of(each)].node, _natural(each.metadata.name)))
         for pod in pods[wanted:]:

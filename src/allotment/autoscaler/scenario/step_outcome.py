@@ -35,7 +35,7 @@ class PodChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Waits:
+class PendingPod:
     """A pod without a node, and why."""
 
     pod: str
@@ -62,7 +62,7 @@ class ClusterCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class StepDifferences:
     """What has changed since the step before."""
 
     census: ClusterCounts
@@ -80,8 +80,8 @@ class Outcome:
     name: str  # its title from the author
     verb: str  # as in the scenario; empty for a step with only expectations
     title: str  # what was tried
-    news: News
-    waits: tuple[Waits, ...] = ()  # all waiting pods, including those from before
+    news: StepDifferences
+    waits: tuple[PendingPod, ...] = ()  # all waiting pods, including those from before
     refused: str = ""  # why it was not done; nothing has changed then
     expected_refusal: bool = False
     holders: Mapping[str, str] = field(
@@ -96,6 +96,6 @@ class Outcome:
         return (not self.refused or self.expected_refusal) and not self.unmet
 
     @property
-    def newly(self) -> tuple[Waits, ...]:
+    def newly(self) -> tuple[PendingPod, ...]:
         """The pods that wait since this step."""
         return tuple([each for each in self.waits if each.since == self.number])

@@ -51,7 +51,7 @@ class CannotDrain:
 
 
 @dataclass(slots=True)
-class Round:
+class DrainRound:
     """Which pods found a place, and which did not, with the reasons."""
 
     moved: list[BoundPod] = field(default_factory=list)
@@ -59,7 +59,7 @@ class Round:
 
 
 @dataclass(slots=True)
-class Cleared:
+class ClearedNodes:
     """The nodes are removed, and their pods have no node."""
 
     nodes: tuple[Removed, ...] = ()
@@ -87,9 +87,9 @@ def drain(simulation: Simulation, node: str) -> Drained | CannotDrain:
         return Drained(removed, tuple(placed.moved), tuple(cleared.gone))
 
 
-def clear(simulation: Simulation, nodes: Sequence[str]) -> Cleared | CannotDrain:
+def clear(simulation: Simulation, nodes: Sequence[str]) -> ClearedNodes | CannotDrain:
     """Takes all pods off nodes and removes these. Call it in a fork, because changes before a Held result are not reverted."""
-    cleared = Cleared()
+    cleared = ClearedNodes()
     for node in nodes:
         _cleared(simulation, node, cleared)
     removed = []
@@ -105,7 +105,7 @@ def clear(simulation: Simulation, nodes: Sequence[str]) -> Cleared | CannotDrain
     return cleared
 
 
-def accommodate(simulation: Simulation, cleared: Cleared) -> list[BoundPod]:
+def accommodate(simulation: Simulation, cleared: ClearedNodes) -> list[BoundPod]:
     """Places the pods that prefer a place; those that find none end."""
     moved = []
     for pod in cleared.optional:
@@ -128,7 +128,7 @@ def _protected(simulation: Simulation, pods: tuple[Pod, ...]) -> dict[str, str]:
     }
 
 
-def _cleared(simulation: Simulation, node: str, cleared: Cleared) -> None:
+def _cleared(simulation: Simulation, node: str, cleared: ClearedNodes) -> None:
     """Takes all pods off a node."""
     for pod in simulation.pods(node):
         looks = only_looks(simulation, pod)
@@ -140,11 +140,11 @@ def _cleared(simulation: Simulation, node: str, cleared: Cleared) -> None:
             (cleared.optional if looks else cleared.waiting).append(evicted)
 
 
-def place(simulation: Simulation, pods: Sequence[Pod]) -> Round:
+def place(simulation: Simulation, pods: Sequence[Pod]) -> DrainRound:
     """Places all pods, or none; in the latter case with the reasons of the pods without a place in the first round."""
-    first: Round | None = None
+    first: DrainRound | None = None
     for _ in range(DRAIN_ROUNDS):
-        found = Round()
+        found = DrainRound()
         with simulation.trial() as trial:
             for pod in pods:
                 placed = simulation.schedule(pod)

@@ -50,11 +50,11 @@ def refusals(cluster: Cluster, asking: Sequence[Pod], there: Iterable[Pod]) -> d
     return found
 
 
-def _books(cluster: Cluster, namespaces: Iterable[str]) -> dict[str, list[_Book]]:
+def _books(cluster: Cluster, namespaces: Iterable[str]) -> dict[str, list[_QuotaUse]]:
     """The quotas of each namespace that count pods, by name."""
     return {
         namespace: [
-            _Book(quota)
+            _QuotaUse(quota)
             for _, quota in sorted(cluster.quotas.get(namespace, {}).items())
             if any(counted_in(name, PODS) for name in quota.spec.hard)
         ]
@@ -62,7 +62,7 @@ def _books(cluster: Cluster, namespaces: Iterable[str]) -> dict[str, list[_Book]
     }
 
 
-class _Book:
+class _QuotaUse:
     """A quota, and how much of it pods use."""
 
     def __init__(self, quota: ResourceQuota) -> None:

@@ -120,7 +120,7 @@ def _has_pattern(raw: dict[str, Any]) -> bool:
 
 
 @dataclass(slots=True)
-class Read:
+class ReadWorkload:
     """The content of a manifest: no workload if there are errors. ``unknown`` are errors about fields that the API does not
     have."""
 
@@ -129,9 +129,9 @@ class Read:
     unknown: list[ManifestError] = field(default_factory=list)
 
 
-def workload_of(located: Located) -> Read:
+def workload_of(located: Located) -> ReadWorkload:
     """The workload in a manifest, or the errors in it."""
-    raw, read, path = located.raw, Read(), "spec"
+    raw, read, path = located.raw, ReadWorkload(), "spec"
     metadata, spec = _map(raw.get("metadata")), _map(raw.get("spec"))
     ended = metadata.get("deletionTimestamp") or _has_ended(_map(raw.get("status")))
     suspended = spec.get("suspend") is True or bool(ended)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from allotment.autoscaler.solver.covering_problem import (
     CoveringProblem,
-    Fair,
+    FairPrices,
     MachineGroup,
     Pattern,
     pattern_of,
@@ -25,7 +25,7 @@ NO_OFFER = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Branched:
+class BranchingResult:
     """``machines`` is None if nothing better than the ceiling was found; with ``complete``, nothing better exists."""
 
     machines: tuple[MachineGroup, ...] | None
@@ -36,9 +36,9 @@ class Branched:
 class Branching:
     """One branch-and-bound search. ``without`` is the price of leaving one pod out."""
 
-    def __init__(self, yard: CoveringProblem, offers: Sequence[int], fair: Fair, without: int) -> None:
+    def __init__(self, yard: CoveringProblem, offers: Sequence[int], fair: FairPrices, without: int) -> None:
         self._yard = yard
-        self._fair = Fair(
+        self._fair = FairPrices(
             tuple(min(value, float(without)) for value in fair.pods), fair.limits
         )  # fair to it too
         self._without = without
@@ -49,12 +49,14 @@ class Branching:
         self._plan: list[tuple[int, Pattern]] = []
         self._found: tuple[tuple[int, Pattern], ...] | None = None
 
-    def solve(self, demand: Sequence[int], limits: Sequence[int], ceiling: int, steps: int) -> Branched:
+    def solve(
+        self, demand: Sequence[int], limits: Sequence[int], ceiling: int, steps: int
+    ) -> BranchingResult:
         """A plan that costs less than ``ceiling``, including the price of pods left out, if there is one."""
         self._steps, self._best, self._found = steps, ceiling, None
         self._seen, self._plan = {}, []
         self._descend(tuple(demand), tuple(limits), 0)
-        return Branched(self._told(), self._steps >= 0, steps - max(0, self._steps))
+        return BranchingResult(self._told(), self._steps >= 0, steps - max(0, self._steps))
 
     def _told(self) -> tuple[MachineGroup, ...] | None:
         if self._found is None:

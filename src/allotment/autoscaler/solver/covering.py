@@ -20,7 +20,7 @@ from allotment.autoscaler.solver.branch_and_bound import Branching
 from allotment.autoscaler.solver.covering_problem import (
     Cover,
     CoveringProblem,
-    Fair,
+    FairPrices,
     MachineGroup,
     Pattern,
     drawn_by,
@@ -30,7 +30,7 @@ from allotment.autoscaler.solver.covering_problem import (
 )
 from allotment.autoscaler.solver.knapsack import sacks_of
 from allotment.autoscaler.solver.relaxation import PatternColumn, Relaxation
-from allotment.autoscaler.solver.rounding import Dive
+from allotment.autoscaler.solver.rounding import RoundingDescent
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ def cover(yard: CoveringProblem, effort: SolverEffort = USUAL_EFFORT) -> Cover:
     return last
 
 
-def relaxed(yard: CoveringProblem, effort: SolverEffort = USUAL_EFFORT) -> Fair:
+def relaxed(yard: CoveringProblem, effort: SolverEffort = USUAL_EFFORT) -> FairPrices:
     """Values that prove a bound, without a plan."""
     covering = _Covering(yard, effort)
     covering.relax()
@@ -74,7 +74,7 @@ class _Covering:
         self._offers = undominated(yard.offers, [shape for shape, count in enumerate(self._demand) if count])
         self._sacks = sacks_of(yard.offers, self._offers, len(yard.demand))
         self._columns: dict[PatternColumn, None] = {}
-        self.fair = Fair((0.0,) * len(yard.demand), (0.0,) * len(yard.limits))
+        self.fair = FairPrices((0.0,) * len(yard.demand), (0.0,) * len(yard.limits))
         dearest = max((yard.offers[each].price for each in self._offers), default=0)
         self._without = dearest * (1 + sum(self._demand)) + 1  # no saving justifies leaving a pod out
         self._machines: tuple[MachineGroup, ...] = ()
@@ -134,7 +134,7 @@ class _Covering:
     # --- whole machines ---
 
     def _bought(self, demand: Sequence[int], limits: Sequence[int]) -> tuple[MachineGroup, ...]:
-        dive = Dive(self._yard, self._offers, self._sacks, self._columns, self.fair, self._without)
+        dive = RoundingDescent(self._yard, self._offers, self._sacks, self._columns, self.fair, self._without)
         return dive.plan(demand, limits)
 
     def _total(self, machines: Sequence[MachineGroup], demand: Sequence[int]) -> int:

@@ -54,7 +54,7 @@ class MachineGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class Fair:
+class FairPrices:
     """Values at which no pattern is worth more than its machine costs, plus the cost of the machine's share of the limits."""
 
     pods: tuple[float, ...]
@@ -83,7 +83,7 @@ class Cover:
     price: int
     bound: int
     exact: bool = False
-    fair: Fair = Fair(())  # the proof of the bound, and of bounds for other demands
+    fair: FairPrices = FairPrices(())  # the proof of the bound, and of bounds for other demands
 
     @property
     def gap(self) -> float:

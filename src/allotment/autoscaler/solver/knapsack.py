@@ -22,7 +22,7 @@ PAIRS_OF_ROOMS = 5  # up to this number of rooms, every two form a mix as well
 
 
 @dataclass(frozen=True, slots=True)
-class Filling:
+class BestPattern:
     """A pattern with its value, and a ceiling for the value of any pattern."""
 
     value: float
@@ -39,7 +39,7 @@ class Mix:
     start: Mapping[int, int]  # the initial numbers by shape
 
 
-class Interior:
+class SharedRooms:
     """What machines with the same rooms have in common: what each shape needs of them, and mixes to try.
 
     Shapes are ranked once for all of these machines, as long as ``values`` is the same list; it must not change in between.
@@ -97,10 +97,10 @@ def by_worth(mix: Sequence[float], values: Sequence[float]) -> list[int]:
     return shapes
 
 
-class Sack:
+class PreparedOffer:
     """One offer, prepared to be filled often with changing values."""
 
-    def __init__(self, offer: Offer, interior: Interior) -> None:
+    def __init__(self, offer: Offer, interior: SharedRooms) -> None:
         self._most = offer.most
         self._inside = interior
         self._next = 0
@@ -110,7 +110,7 @@ class Sack:
         """The part of the machine that one pod of each shape takes."""
         return self._inside.shares
 
-    def fill(self, values: Sequence[float], caps: Sequence[int], refusals: Refusals = ()) -> Filling:
+    def fill(self, values: Sequence[float], caps: Sequence[int], refusals: Refusals = ()) -> BestPattern:
         """Quickly finds a good pattern with at most ``caps`` of each shape."""
         inside = self._inside
         self._next = (self._next + 1) % len(inside.mixes)
@@ -119,11 +119,11 @@ class Sack:
         if other.ceiling < found.ceiling:
             inside.sharpest = self._next
         best = other if other.value > found.value else found
-        return Filling(best.value, best.pattern, min(found.ceiling, other.ceiling))
+        return BestPattern(best.value, best.pattern, min(found.ceiling, other.ceiling))
 
     def _fill_by(
         self, number: int, values: Sequence[float], caps: Sequence[int], refusals: Refusals
-    ) -> Filling:
+    ) -> BestPattern:
         inside = self._inside
         return self._fill(inside.mixes[number], inside.ranked(number, values), values, caps, refusals)
 
@@ -135,7 +135,7 @@ class Sack:
         caps: Sequence[int],
         refusals: Refusals,
         start: Mapping[int, int] | None = None,
-    ) -> Filling:
+    ) -> BestPattern:
         """Fills up by a mix; if ``start`` is given, with its content first."""
         most, needs, least = self._most, self._inside.needs, self._inside.least
         left, room = list(self._inside.sizes), 1.0
@@ -164,7 +164,7 @@ class Sack:
             else:
                 count = self._room_for(shape, cap - taken.get(shape, 0), left, taken, refusals)
                 value += count * values[shape]
-        return Filling(value, pattern_of(taken.items()), ceiling)
+        return BestPattern(value, pattern_of(taken.items()), ceiling)
 
     def _room_for(
         self, shape: int, count: int, left: list[int], taken: dict[int, int], refusals: Refusals
@@ -239,7 +239,7 @@ class Sack:
 
     def complete(
         self, mix: Mix, values: Sequence[float], caps: Sequence[int], refusals: Refusals = ()
-    ) -> Filling:
+    ) -> BestPattern:
         """Fills up the beginning that comes with a mix, or a part of it; then improves it by removing one pod at a time and
         filling up without its shape."""
         starts = [{s: int(n * part) for s, n in mix.start.items()} for part in (1.0, 0.9, 0.75, 0.5)]
@@ -268,7 +268,7 @@ class Sack:
         floor: float,
         steps: int,
         refusals: Refusals = (),
-    ) -> tuple[Filling, int]:
+    ) -> tuple[BestPattern, int]:
         """The best pattern worth more than ``floor``, if there is one, and the steps that the search took. If these do not
         suffice, the best pattern so far, with the ceiling of the mix."""
         inside = self._inside
@@ -277,21 +277,23 @@ class Sack:
             for shape in by_worth(mix.weights, values)
             if (cap := min(caps[shape], self._most[shape]))
         ]
-        search = _Search(ranked, values, floor, steps, refusals)
+        search = _PatternSearch(ranked, values, floor, steps, refusals)
         search.descend(0, 0.0, 1.0, list(inside.sizes))
         ceiling = search.best if search.steps >= 0 else max(search.best, mix.ceiling)
-        return Filling(search.best, pattern_of(search.found.items()), ceiling), steps - max(0, search.steps)
+        return BestPattern(search.best, pattern_of(search.found.items()), ceiling), steps - max(
+            0, search.steps
+        )
 
 
-def sacks_of(offers: Sequence[Offer], numbers: Iterable[int], shapes: int) -> dict[int, Sack]:
+def sacks_of(offers: Sequence[Offer], numbers: Iterable[int], shapes: int) -> dict[int, PreparedOffer]:
     """A sack for each of these offers; those with the same rooms share an interior."""
-    interiors: dict[tuple[Dimension, ...], Interior] = {}
-    found: dict[int, Sack] = {}
+    interiors: dict[tuple[Dimension, ...], SharedRooms] = {}
+    found: dict[int, PreparedOffer] = {}
     for number in numbers:
         rooms = offers[number].rooms
         if rooms not in interiors:
-            interiors[rooms] = Interior(rooms, shapes)
-        found[number] = Sack(offers[number], interiors[rooms])
+            interiors[rooms] = SharedRooms(rooms, shapes)
+        found[number] = PreparedOffer(offers[number], interiors[rooms])
     return found
 
 
@@ -303,7 +305,7 @@ class _Item:
     needs: tuple[tuple[int, int], ...]  # (room, how much)
 
 
-class _Search:
+class _PatternSearch:
     """Depth first, with the most of the best shape first; a branch ends when the mix has no room for anything better."""
 
     def __init__(

@@ -16,8 +16,8 @@ import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from allotment.autoscaler.solver.covering_problem import CoveringProblem, Fair, Pattern, pattern_of
-from allotment.autoscaler.solver.knapsack import Sack
+from allotment.autoscaler.solver.covering_problem import CoveringProblem, FairPrices, Pattern, pattern_of
+from allotment.autoscaler.solver.knapsack import PreparedOffer
 from allotment.autoscaler.solver.simplex import LinearProgram
 
 ACTIVE_OFFERS = 48  # offers that are examined in every round; all are when these have nothing more to give
@@ -52,7 +52,7 @@ class Relaxation:
         offers: Sequence[int],
         demand: Sequence[int],
         limits: Sequence[int],
-        sacks: dict[int, Sack],
+        sacks: dict[int, PreparedOffer],
     ) -> None:
         self._yard = yard
         self._offers = offers
@@ -69,7 +69,7 @@ class Relaxation:
         self._present: set[PatternColumn] = set()
         self._active: list[int] = []
         self._ceilings: dict[int, float] = {}  # for each offer, a ceiling for the value of any pattern on it
-        self.fair = Fair((0.0,) * len(demand), (0.0,) * len(limits))
+        self.fair = FairPrices((0.0,) * len(demand), (0.0,) * len(limits))
         self.bound = 0
         self._steps = ALL_STEPS
 
@@ -234,7 +234,7 @@ class Relaxation:
         """Derives a bound from the ceilings of all offers."""
         worst = max([1.0, *[ceiling / (prices[each] + 1e-9) for each, ceiling in self._ceilings.items()]])
         scarce = tuple(max(0.0, -dual) for dual in self._program.duals[len(self._shapes) :])
-        fair = Fair(tuple(value / worst for value in values), scarce)
+        fair = FairPrices(tuple(value / worst for value in values), scarce)
         bound = fair.bound(self._demand, self._limits)
         if bound > self.bound:
             self.fair, self.bound = fair, bound

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from allotment.autoscaler.solver.branch_and_bound import Branching
 from allotment.autoscaler.solver.covering_problem import (
     CoveringProblem,
-    Fair,
+    FairPrices,
     MachineGroup,
     Pattern,
     pattern_of,
 )
-from allotment.autoscaler.solver.knapsack import Sack
+from allotment.autoscaler.solver.knapsack import PreparedOffer
 from allotment.autoscaler.solver.relaxation import PatternColumn, Relaxation
 
 BRANCHED_PODS = 10  # pods that branch and bound takes on
@@ -26,16 +26,16 @@ SHAPES_PER_PURCHASE = 16  # for this number of remaining shapes, one more machin
 COLUMN_ROUNDS = 12  # of column generation, after each purchase
 
 
-class Dive:
+class RoundingDescent:
     """One descent to a plan. ``columns`` are patterns known to hold; new ones are added to them."""
 
     def __init__(
         self,
         yard: CoveringProblem,
         offers: Sequence[int],
-        sacks: dict[int, Sack],
+        sacks: dict[int, PreparedOffer],
         columns: dict[PatternColumn, None],
-        fair: Fair,
+        fair: FairPrices,
         without: int,
     ) -> None:
         self._yard = yard

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from allotment.autoscaler.catalogue.machine import Machine
     from allotment.autoscaler.scenario.scenario import CheckedScenario
-    from allotment.insight.scenario_input import Scene
+    from allotment.insight.scenario_input import ScenarioInput
     from allotment.insight.source import ClusterSource
 
 
@@ -109,7 +109,7 @@ def _read(name: str) -> CheckedScenario:
         raise BadInput(exc.complaints) from exc
 
 
-def _machines(catalog: Sequence[str], scene: Scene) -> Sequence[Machine]:
+def _machines(catalog: Sequence[str], scene: ScenarioInput) -> Sequence[Machine]:
     from allotment.autoscaler.catalogue.overlays import evaluate
     from allotment.insight.catalogue_files import read_files, with_own
 

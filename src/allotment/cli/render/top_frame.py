@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from allotment.api.text import plural, printable
 from allotment.api.timestamps import moment
 from allotment.cli.render.device_cell import DeviceSign, cells, room_for
-from allotment.cli.render.top_view import Extent, Sort, TopPart
+from allotment.cli.render.top_view import ListExtent, Sort, TopPart
 from allotment.cli.render.usage_table import allocated_words, parts, problem
 from allotment.insight.usage_document import UNKNOWN
 from allotment.usage.rollup import PoolOnNode
@@ -52,7 +52,7 @@ class Frame:
     """``lines`` are at most as many and as wide as requested. ``pods`` are the waiting pods on the screen."""
 
     lines: list[Line]
-    extents: Mapping[TopPart, Extent]
+    extents: Mapping[TopPart, ListExtent]
     pods: Sequence[str]
 
 
@@ -76,7 +76,7 @@ def frame(overview: Overview, view: TopView, setting: Setting, width: int, heigh
     room = None if height is None else max(height - len(head) - len(foot) - len(lists), 0)
     given = _given(lists, view.focus, room)
     body: list[Line] = []
-    extents: dict[TopPart, Extent] = {}
+    extents: dict[TopPart, ListExtent] = {}
     pods: Sequence[str] = ()
     for part, each in lists.items():
         shown = each.draw(given[part], view)
@@ -160,25 +160,25 @@ def _help(overview: Overview) -> list[Line]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Shown:
+class _ShownList:
     lines: list[Line]
-    extent: Extent
+    extent: ListExtent
     first: int
     names: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class _List:
+class _FrameList:
     """One list. ``need`` is the number of lines that it takes; ``draw`` makes the given number of visible lines."""
 
     part: TopPart
     count: int  # the number of things in it
     words: str
     need: int
-    draw: Callable[[int, TopView], _Shown]
+    draw: Callable[[int, TopView], _ShownList]
 
 
-def _lists(overview: Overview, view: TopView, setting: Setting, width: int) -> dict[TopPart, _List]:
+def _lists(overview: Overview, view: TopView, setting: Setting, width: int) -> dict[TopPart, _FrameList]:
     text = view.filter.lower()
     nodes = [node for node in overview.nodes if node.mentions(text)] if text else list(overview.nodes)
     pods = [pod for pod in overview.pending if text in f"{pod} {pod.reason}".lower()]
@@ -191,21 +191,21 @@ def _lists(overview: Overview, view: TopView, setting: Setting, width: int) -> d
         f"{kind.sign[0]} {kind.words}" for kind in DeviceSign if kind is not DeviceSign.UNKNOWN
     )
     return {
-        TopPart.NODES: _List(
+        TopPart.NODES: _FrameList(
             TopPart.NODES, len(nodes), legend, len(nodes), lambda room, view: _nodes(nodes, room, view, width)
         ),
-        TopPart.PENDING: _List(
+        TopPart.PENDING: _FrameList(
             TopPart.PENDING, len(pods), "pods without a node, and why",
             sum(len(_pod(pod, setting.now, width)) for pod in pods[:200]) + len(pods[200:]),
             lambda room, view: _pods(pods, room, view, setting.now, width),
         ),
-        TopPart.POOLS: _List(
+        TopPart.POOLS: _FrameList(
             TopPart.POOLS, len(pools), "", len(pools), lambda room, view: _pools(pools, room, view, width)
         ),
     }  # fmt: skip
 
 
-def _given(lists: Mapping[TopPart, _List], focus: TopPart, room: int | None) -> dict[TopPart, int]:
+def _given(lists: Mapping[TopPart, _FrameList], focus: TopPart, room: int | None) -> dict[TopPart, int]:
     """The number of lines for each list: what it needs; if that is too much, its share plus what others leave, the list in
     focus first."""
     if room is None:
@@ -218,7 +218,7 @@ def _given(lists: Mapping[TopPart, _List], focus: TopPart, room: int | None) -> 
     return given
 
 
-def _title(part: TopPart, each: _List, shown: _Shown, view: TopView) -> Line:
+def _title(part: TopPart, each: _FrameList, shown: _ShownList, view: TopView) -> Line:
     focused = part is view.focus
     line: Line = [(f"{part.value.upper()} {each.count}", "bold reverse" if focused else "bold")]
     if shown.extent.last:
@@ -229,8 +229,8 @@ def _title(part: TopPart, each: _List, shown: _Shown, view: TopView) -> Line:
 
 def _window(
     items: Sequence[Any], room: int, view: TopView, part: TopPart
-) -> tuple[Sequence[Any], Extent, int]:
-    extent = Extent(min(room, len(items)), len(items))
+) -> tuple[Sequence[Any], ListExtent, int]:
+    extent = ListExtent(min(room, len(items)), len(items))
     first = view.offset(part, extent)
     return items[first : first + room], extent, first
 
@@ -238,7 +238,7 @@ def _window(
 # --- nodes ---
 
 
-def _nodes(nodes: Sequence[NodeView], room: int, view: TopView, width: int) -> _Shown:
+def _nodes(nodes: Sequence[NodeView], room: int, view: TopView, width: int) -> _ShownList:
     across = _across(nodes, width) if len(nodes) > room else 1
     if across > 1:
         return _grid(nodes, room, view, width, across)
@@ -254,7 +254,7 @@ def _nodes(nodes: Sequence[NodeView], room: int, view: TopView, width: int) -> _
         line += [*_padded(cells(node.usage.pools, signs), signs + _GAP), (count.ljust(wide), "")]
         line += [(f"  {node.trouble}", "red")] if node.trouble else []
         lines.append(line)
-    return _Shown(lines, extent, first)
+    return _ShownList(lines, extent, first)
 
 
 def _across(nodes: Sequence[NodeView], width: int) -> int:
@@ -266,7 +266,7 @@ def _grid_widths(nodes: Sequence[NodeView]) -> tuple[int, int]:
     return name, min(max([room_for(node.usage.pools) for node in nodes], default=0), 3 * _GRID_NAME)
 
 
-def _grid(nodes: Sequence[NodeView], room: int, view: TopView, width: int, across: int) -> _Shown:
+def _grid(nodes: Sequence[NodeView], room: int, view: TopView, width: int, across: int) -> _ShownList:
     """Several nodes per line."""
     name, signs = _grid_widths(nodes)
     rows = range(0, len(nodes), across)
@@ -278,18 +278,18 @@ def _grid(nodes: Sequence[NodeView], room: int, view: TopView, width: int, acros
             line.append((_cut(node.name, name).ljust(name + 1), "red" if node.trouble else "dim"))
             line += _padded(cells(node.usage.pools, signs), signs + _GAP)
         lines.append(line)
-    return _Shown(lines, extent, first)
+    return _ShownList(lines, extent, first)
 
 
 # --- pods that wait ---
 
 
-def _pods(pods: Sequence[WaitingPod], room: int, view: TopView, now: datetime, width: int) -> _Shown:
+def _pods(pods: Sequence[WaitingPod], room: int, view: TopView, now: datetime, width: int) -> _ShownList:
     """Scrolls pod by pod; a long sentence takes lines of its own."""
     last, left = len(pods), room
     while last > 0 and left >= (need := len(_pod(pods[last - 1], now, width))):
         last, left = last - 1, left - need
-    extent = Extent(max(len(pods) - last, 1), len(pods))
+    extent = ListExtent(max(len(pods) - last, 1), len(pods))
     first = view.offset(TopPart.PENDING, extent)
     lines: list[Line] = []
     names: list[str] = []
@@ -299,7 +299,7 @@ def _pods(pods: Sequence[WaitingPod], room: int, view: TopView, now: datetime, w
             break
         lines += mine
         names.append(str(pod))
-    return _Shown(lines[:room], extent, first, names)
+    return _ShownList(lines[:room], extent, first, names)
 
 
 def _pod(pod: WaitingPod, now: datetime, width: int) -> list[Line]:
@@ -326,7 +326,7 @@ def age(since: str, now: datetime) -> str:
 # --- pools ---
 
 
-def _pools(pools: Sequence[PoolUsage], room: int, view: TopView, width: int) -> _Shown:
+def _pools(pools: Sequence[PoolUsage], room: int, view: TopView, width: int) -> _ShownList:
     seen, extent, first = _window(pools, room, view, TopPart.POOLS)
     name = min(max([len(pool.pool_name) for pool in pools], default=0), _NAME_WIDTH, width // 4)
     driver = min(max([len(pool.driver) for pool in pools], default=0), _NAME_WIDTH, width // 4)
@@ -345,7 +345,7 @@ def _pools(pools: Sequence[PoolUsage], room: int, view: TopView, width: int) -> 
         if words := problem(pool):
             line.append((f"  {words}", "red" if pool.broken else "yellow"))
         lines.append(line)
-    return _Shown(lines, extent, first)
+    return _ShownList(lines, extent, first)
 
 
 # --- orders ---

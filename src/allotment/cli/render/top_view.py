@@ -33,7 +33,7 @@ class Sort(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Extent:
+class ListExtent:
     """How many rows of a list are visible, and how many there are."""
 
     shown: int
@@ -57,12 +57,12 @@ class TopView:
     typing: str | None = None
     ended: bool = False
 
-    def offset(self, part: TopPart, extent: Extent) -> int:
+    def offset(self, part: TopPart, extent: ListExtent) -> int:
         """The first visible row of a list. It never lies beyond the end, because the list may have become shorter."""
         return min(self.offsets.get(part, 0), extent.last)
 
 
-def pressed(view: TopView, key: str, extents: Mapping[TopPart, Extent]) -> TopView:
+def pressed(view: TopView, key: str, extents: Mapping[TopPart, ListExtent]) -> TopView:
     """The view after a key. ``extents`` describes the lists on the screen. Unknown keys change nothing."""
     if view.typing is not None:
         return _typed(view, key)
@@ -82,7 +82,7 @@ def pressed(view: TopView, key: str, extents: Mapping[TopPart, Extent]) -> TopVi
         case "tab":
             return replace(view, focus=_next(view.focus))
         case _:
-            return _scrolled(view, key, extents.get(view.focus, Extent(0, 0)))
+            return _scrolled(view, key, extents.get(view.focus, ListExtent(0, 0)))
 
 
 def _typed(view: TopView, key: str) -> TopView:
@@ -99,7 +99,7 @@ def _typed(view: TopView, key: str) -> TopView:
             return view
 
 
-def _scrolled(view: TopView, key: str, extent: Extent) -> TopView:
+def _scrolled(view: TopView, key: str, extent: ListExtent) -> TopView:
     now, page = view.offset(view.focus, extent), max(extent.shown - 1, 1)
     places = {
         "up": now - 1,

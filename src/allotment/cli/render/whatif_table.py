@@ -21,8 +21,8 @@ if TYPE_CHECKING:
         ClusterCounts,
         DevicesInUse,
         Outcome,
+        PendingPod,
         PodChange,
-        Waits,
     )
 
 _ROWS_SHOWN = 20
@@ -113,7 +113,7 @@ class Report:
         devices = devices_cell(change.devices, wide=self._wide)
         return [(str(change.turn), _STYLES[change.turn]), change.pod, node, devices]
 
-    def _show_waits(self, waits: Sequence[Waits]) -> None:
+    def _show_waits(self, waits: Sequence[PendingPod]) -> None:
         """Groups the pods that have the same reason."""
         for why, pods in _alike((each.pod, each.why) for each in waits).items():
             start = "waits" if len(pods) == 1 else "wait"

@@ -85,7 +85,7 @@ class TemplateOwner:
         return controller_reference(self.api_version, self.key.kind, self.key.name, self.uid)
 
 
-class _Taken(Exception):
+class _NameTaken(Exception):
     """Another claim has the name; the message is for the owner."""
 
 
@@ -219,7 +219,7 @@ class TemplateClaims:
                 continue
             try:
                 name = await self._make(owner, entry, template)
-            except _Taken as exc:
+            except _NameTaken as exc:
                 self._tell(owner, str(exc))
                 again = Again(_TAKEN_SECONDS, "a claim's name is taken")
             else:
@@ -286,7 +286,7 @@ class TemplateClaims:
         theirs = plain_controller_of(found)
         if theirs is not None and theirs["uid"] == owner.uid:
             return found
-        raise _Taken(
+        raise _NameTaken(
             f"there is a ResourceClaim {owner.key.namespace}/{name} that was not created for this {owner.key.kind}; "
             "delete it, and a new one will be created"
         )

@@ -94,7 +94,7 @@ class Surroundings:
 
 
 @runtime_checkable
-class Plays(Protocol):
+class ProviderWithControllers(Protocol):
     """A provider that needs controllers of its own beside the lifecycle's."""
 
     def reconcilers(self) -> Sequence[Reconciler[str]]: ...

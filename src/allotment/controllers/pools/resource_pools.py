@@ -105,7 +105,7 @@ class Pools:
     async def _make(self, usage: PoolUsage) -> None:
         pool = ResourcePool(
             api_version=self._api_version,
-            metadata=ObjectMeta(name=pool_object_name(usage.id, _Taken(self._seen, usage.id))),
+            metadata=ObjectMeta(name=pool_object_name(usage.id, _TakenNames(self._seen, usage.id))),
             spec=_spec(usage),
             status=pool_status(usage, ResourcePoolStatus(), timestamp(self._now())),
         )
@@ -123,7 +123,7 @@ class Pools:
         self._written.wrote(usage.id, written.metadata.resource_version)
 
 
-class _Taken(Container[str]):
+class _TakenNames(Container[str]):
     """Names that an object of this pool cannot have."""
 
     def __init__(self, seen: Informer[ResourcePool], id: PoolID) -> None:

@@ -46,7 +46,7 @@ Handler = Callable[[ResourcePath, Obj | None, Obj | None], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Followed:
+class FollowedKind:
     """A kind that the server has: its place there, and the copy of its objects."""
 
     collection: Collection[Obj]
@@ -62,7 +62,7 @@ class VendorKinds:
         self._kinds = frozenset(kinds)
         self._served: frozenset[tuple[str, str]] | None = None  # None until the server was asked
         self._resources: dict[VendorKind, ResourcePath] = {}  # of the kinds that the server has
-        self._followed: dict[ResourcePath, Followed] = {}
+        self._followed: dict[ResourcePath, FollowedKind] = {}
         self._handlers: list[Handler] = []
         self._news = asyncio.Event()
         self._news.set()
@@ -82,7 +82,7 @@ class VendorKinds:
         defined = self._definitions.by(_BY_KIND, (kind.group, kind.kind))
         return known and not defined and not self.is_served(kind.group, kind.kind)
 
-    def find(self, kind: VendorKind) -> Followed | None:
+    def find(self, kind: VendorKind) -> FollowedKind | None:
         """None while the server does not have the kind, and for kinds without translators."""
         resource = self._resources.get(kind)
         return self._followed.get(resource) if resource else None
@@ -138,7 +138,7 @@ class VendorKinds:
         collection = Collection(self._client, resource, Plain())
         informer = Informer(collection)
         informer.on_change(lambda old, new: self._tell(resource, old, new))
-        self._followed[resource] = Followed(collection, informer, tasks.create_task(informer.run()))
+        self._followed[resource] = FollowedKind(collection, informer, tasks.create_task(informer.run()))
 
     def _stop(self, resource: ResourcePath) -> None:
         followed = self._followed.pop(resource)

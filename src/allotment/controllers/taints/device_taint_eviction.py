@@ -49,7 +49,7 @@ from allotment.controllers.taints.device_taints import (
     key_of,
     selects,
 )
-from allotment.controllers.taints.eviction import Evictions, Words, can_go
+from allotment.controllers.taints.eviction import Evictions, EvictionWords, can_go
 from allotment.controllers.taints.taint_rule_status import EvictionCounts, condition, present
 
 STATUS_SECONDS = 10.0
@@ -58,7 +58,7 @@ STATUS_SECONDS = 10.0
 _RULES = resource_of(DeviceTaintRule)
 _BY_DEVICE = "device taint eviction: device"
 _BY_CLAIM = "device taint eviction: claim"
-_WORDS = Words(
+_WORDS = EvictionWords(
     "DeviceTaintManagerEviction",
     "DeletionByDeviceTaintManager",
     "a device of it has a NoExecute taint that its claim does not tolerate (any more)",

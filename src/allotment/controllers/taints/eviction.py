@@ -45,7 +45,7 @@ def later(time: datetime, seconds: int) -> datetime:
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class EvictionWords:
     """The words of one kind of eviction."""
 
     event: str  # the events' reason
@@ -64,7 +64,7 @@ class Evictions:
     Call :meth:`forget` when a pod is gone.
     """
 
-    def __init__(self, client: Client, recorder: Recorder, words: Words, now: Now) -> None:
+    def __init__(self, client: Client, recorder: Recorder, words: EvictionWords, now: Now) -> None:
         self._pods = client.of(Pod)
         self._recorder = recorder
         self._words = words

@@ -25,9 +25,9 @@ from allotment.controllers.clock import Now, real_time
 from allotment.controllers.controller import Again
 from allotment.controllers.pod_state import BY_NODE, node_of
 from allotment.controllers.taints import eviction
-from allotment.controllers.taints.eviction import Evictions, Words, can_go, later
+from allotment.controllers.taints.eviction import Evictions, EvictionWords, can_go, later
 
-_WORDS = Words(
+_WORDS = EvictionWords(
     "TaintManagerEviction",
     "DeletionByTaintManager",
     "its node has a NoExecute taint that it does not tolerate (any more)",

@@ -62,7 +62,7 @@ from allotment.controllers.workloads.rollout_status import (
     complete,
     counts_of,
 )
-from allotment.controllers.workloads.workload_events import Voice
+from allotment.controllers.workloads.workload_events import WorkloadEvents
 
 
 class Deployments:
@@ -90,7 +90,7 @@ class Deployments:
         self._pods = informers.of(Pod)
         self._pods.add_index(CONTROLLED, controller_uid)
         self._writes: OwnWrites[str] = OwnWrites(self._seen_sets)
-        self._voice = Voice(recorder, GROUP, KIND)
+        self._voice = WorkloadEvents(recorder, GROUP, KIND)
         self._now = now
         self._seen.on_change(self._deployment_changed)
         self._seen_sets.on_change(self._set_changed)

@@ -40,7 +40,7 @@ from allotment.controllers.workloads.made_pods import (
     random_suffix,
 )
 from allotment.controllers.workloads.surplus_pods import first_to_go
-from allotment.controllers.workloads.workload_events import Voice
+from allotment.controllers.workloads.workload_events import WorkloadEvents
 
 GROUP, KIND = "batch/v1", "Job"
 _NAME = "batch.kubernetes.io/job-name"
@@ -92,7 +92,7 @@ class Jobs:
         self._adoption = Adoption(
             (GROUP, KIND), self._jobs, self._seen, self._pods, self._offspring, mark=TRACKING
         )
-        self._voice = Voice(recorder, GROUP, KIND)
+        self._voice = WorkloadEvents(recorder, GROUP, KIND)
         self._now = now
         self._seen.on_change(self._job_changed)
         self._pods.on_change(self._pod_changed)

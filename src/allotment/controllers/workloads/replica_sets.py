@@ -41,7 +41,7 @@ from allotment.controllers.workloads.made_pods import (
     random_suffix,
 )
 from allotment.controllers.workloads.surplus_pods import first_to_go
-from allotment.controllers.workloads.workload_events import Voice
+from allotment.controllers.workloads.workload_events import WorkloadEvents
 
 GROUP, KIND = "apps/v1", "ReplicaSet"
 BURST = 500
@@ -74,7 +74,7 @@ class ReplicaSets:
         self._offspring = Offspring(client, informers, now, suffix)
         self._pods = informers.of(Pod)
         self._adoption = Adoption((GROUP, KIND), self._sets, self._seen, self._pods, self._offspring)
-        self._voice = Voice(recorder, GROUP, KIND)
+        self._voice = WorkloadEvents(recorder, GROUP, KIND)
         self._now = now
         self._seen.on_change(self._set_changed)
         self._pods.on_change(self._pod_changed)

@@ -9,7 +9,7 @@ from allotment.client.form import Obj
 from allotment.client.recorder import EventType, Recorder, Subject
 
 
-class Voice:
+class WorkloadEvents:
     """Speaks about objects as JSON values. In lists these do not say what kind they are."""
 
     def __init__(self, recorder: Recorder, api_version: str, kind: str) -> None:

@@ -40,7 +40,7 @@ class Outlook(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Hidden:
+class HiddenDevices:
     """How many of the devices that look free to the caller are held by claims that the caller may not see; None: unknown."""
 
     held: int | None
@@ -70,7 +70,7 @@ class Explanation:
     short: bool = False  # nodes were tried, and ``remedies`` were searched for
     remedies: Remedies = field(default_factory=Remedies)
     hints: Sequence[str] = ()  # what may be misspelt or missing
-    hidden: Hidden | None = None
+    hidden: HiddenDevices | None = None
     guessed: bool = False  # the caller could not see nodes
 
     @property

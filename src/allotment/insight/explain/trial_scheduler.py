@@ -39,7 +39,7 @@ from allotment.api.resource import (
 from allotment.api.storage import KINDS as STORAGE
 from allotment.controllers.claims.claim_users import claim_name
 from allotment.insight.errors import NoAnswer
-from allotment.insight.explain.explanation import HIDDEN_HOLDER, Explanation, Hidden, Outlook, told_of
+from allotment.insight.explain.explanation import HIDDEN_HOLDER, Explanation, HiddenDevices, Outlook, told_of
 from allotment.insight.explain.name_hints import hints
 from allotment.insight.explain.pod_changes import pod_remedies
 from allotment.insight.explain.semantic_hints import semantic_hints
@@ -56,7 +56,7 @@ from allotment.scheduler.volumes.pod_volumes import volumes_of
 from allotment.usage.changes import ChangeKind
 from allotment.usage.device import HIDDEN_CLAIMS
 from allotment.usage.remedies import STEPS_PER_QUESTION, Remedies, Remedy, remedies
-from allotment.usage.semantic_remedies import Ground, InstanceSearch, Shelf
+from allotment.usage.semantic_remedies import BookSources, InstanceSearch, NodeState
 from allotment.usage.summary import DeviceState
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ class Examination:
         )
 
     def _fits(
-        self, what: str, meta: ObjectMeta, finding: InquiryAnswer, hidden: Hidden | None
+        self, what: str, meta: ObjectMeta, finding: InquiryAnswer, hidden: HiddenDevices | None
     ) -> Explanation:
         node = finding.node
         if self._gangs:
@@ -202,7 +202,7 @@ class Examination:
 
     # --- what is hidden ---
 
-    def _hidden(self, claims: Sequence[ResourceClaim]) -> Hidden | None:
+    def _hidden(self, claims: Sequence[ResourceClaim]) -> HiddenDevices | None:
         """How much is hidden of the pools from which claims may get devices; None: nothing."""
         if self._seen.namespaces is None or not claims:
             return None
@@ -212,7 +212,7 @@ class Examination:
             if pool.id in wanted and pool.hidden != 0 and pool.unseen:
                 free += pool.unseen
                 held = None if held is None or pool.hidden is None else held + pool.hidden
-        return Hidden(held, free) if free else None
+        return HiddenDevices(held, free) if free else None
 
     def _pools_for(self, claims: Sequence[ResourceClaim]) -> set[PoolID]:
         """The pools with a device that suits any request, in use or not."""
@@ -312,11 +312,11 @@ class Examination:
     def _instance_remedies(self, finding: InquiryAnswer) -> Remedies:
         semantic, nodes = self._cluster.semantic, self._cluster.nodes
         grounds = [
-            Ground(node, semantic.slices(name), semantic.held(name))
+            NodeState(node, semantic.slices(name), semantic.held(name))
             for name in finding.scarce[:NODES_LOOKED_AT]
             if (node := nodes[name].node) is not None and semantic.slices(name)
         ]
-        search = InstanceSearch(finding.carried, grounds, Shelf(*semantic.parameters()), self._go_on)
+        search = InstanceSearch(finding.carried, grounds, BookSources(*semantic.parameters()), self._go_on)
         ledger = self._cluster.fleet.ledger
         holders = {
             claim: held

@@ -62,7 +62,7 @@ def _awaited(step: AwaitConditions | AwaitVolumes) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class PodBound:
+class BindingAccepted:
     """The server has accepted the binding."""
 
     binding: Binding
@@ -90,7 +90,7 @@ class BindingGroupBroken:
     bound: Mapping[str, PodInfo]
 
 
-BindingOutcome = PodBound | PodReleased | BindingGivenUp | BindingGroupBroken
+BindingOutcome = BindingAccepted | PodReleased | BindingGivenUp | BindingGroupBroken
 Outcomes = Iterable[BindingOutcome]
 """Outcomes that the receiver must iterate over once, since iterating does the work behind them. It must apply each before it asks
 for the next, which may depend on it."""
@@ -407,7 +407,7 @@ class BindingsUnderWay:
         if party is not None:
             party.bound[key] = binding.pod
         self._end(binding)
-        yield PodBound(binding)
+        yield BindingAccepted(binding)
         if party is not None and party.evicts:
             yield BindingGroupBroken(party, {key: binding.pod})
 

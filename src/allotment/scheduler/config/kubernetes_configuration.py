@@ -70,17 +70,17 @@ Backoff = Annotated[int, msgspec.Meta(gt=0, le=86400)]
 Weight = Annotated[int, msgspec.Meta(ge=0, le=100)]
 
 
-class _Plugin(FileStruct, frozen=True, kw_only=True):
+class _KubernetesPlugin(FileStruct, frozen=True, kw_only=True):
     name: Name
     weight: Weight | None = None
 
 
 class _Set(FileStruct, frozen=True, kw_only=True):
-    enabled: tuple[_Plugin, ...] = ()
-    disabled: tuple[_Plugin, ...] = ()
+    enabled: tuple[_KubernetesPlugin, ...] = ()
+    disabled: tuple[_KubernetesPlugin, ...] = ()
 
 
-class _Plugins(FileStruct, frozen=True, kw_only=True):
+class _KubernetesPlugins(FileStruct, frozen=True, kw_only=True):
     multi_point: _Set = _Set()
     score: _Set = _Set()
     pre_enqueue: _Set = _Set()
@@ -104,17 +104,17 @@ class _PluginConfig(FileStruct, frozen=True, kw_only=True):
     args: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
-class _Profile(FileStruct, frozen=True, kw_only=True):
+class _KubernetesProfile(FileStruct, frozen=True, kw_only=True):
     scheduler_name: Name = DEFAULT_SCHEDULER
     percentage_of_nodes_to_score: int | None = None
-    plugins: _Plugins = _Plugins()
+    plugins: _KubernetesPlugins = _KubernetesPlugins()
     plugin_config: tuple[_PluginConfig, ...] = ()
 
 
-class _File(FileStruct, frozen=True, kw_only=True):
+class _KubernetesFile(FileStruct, frozen=True, kw_only=True):
     api_version: str
     kind: str
-    profiles: tuple[_Profile, ...] | None = None
+    profiles: tuple[_KubernetesProfile, ...] | None = None
     pod_initial_backoff_seconds: Backoff = 1
     pod_max_backoff_seconds: Backoff = 10
     extenders: tuple[Any, ...] = ()
@@ -167,11 +167,11 @@ class _PreemptionArgs(FileStruct, frozen=True, kw_only=True):
 def configuration(value: Mapping[str, Any], source: str) -> Configuration:
     """What the file means here. Raises :class:`ConfigurationError`."""
     used = {key: each for key, each in value.items() if key not in IGNORED}
-    file = read(used, _File, source, also=IGNORED)
+    file = read(used, _KubernetesFile, source, also=IGNORED)
     if file.extenders:
         raise ConfigurationError(source, "extenders", "there are none here; remove them")
     specs = [
-        _Reading(source, f"profiles[{number}]", profile).spec()
+        _KubernetesReading(source, f"profiles[{number}]", profile).spec()
         for number, profile in enumerate(file.profiles or ())
     ]
     return Configuration(
@@ -183,10 +183,10 @@ def configuration(value: Mapping[str, Any], source: str) -> Configuration:
     )
 
 
-class _Reading:
+class _KubernetesReading:
     """Translates one profile of the file, step by step."""
 
-    def __init__(self, source: str, path: str, profile: _Profile) -> None:
+    def __init__(self, source: str, path: str, profile: _KubernetesProfile) -> None:
         self._source = source
         self._path = path
         self._profile = profile
@@ -245,9 +245,9 @@ class _Reading:
             if not any(name in SCORES for name in names):
                 raise ConfigurationError(self._source, here, f"{plugin.name} does not score")
             weight = 1 if plugin.weight is None else plugin.weight
-            self._give(names, _Plugin(name=plugin.name, weight=weight), here)
+            self._give(names, _KubernetesPlugin(name=plugin.name, weight=weight), here)
 
-    def _give(self, names: Iterable[str], plugin: _Plugin, path: str) -> None:
+    def _give(self, names: Iterable[str], plugin: _KubernetesPlugin, path: str) -> None:
         scoring = [name for name in names if name in SCORES]
         if plugin.weight and not scoring:
             raise ConfigurationError(self._source, f"{path}.weight", f"{plugin.name} does not score")

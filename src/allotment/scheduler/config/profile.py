@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from allotment.scheduler.pod import PodInfo
 
 
-class Everywhere:
+class GlobalPlugin:
     """A plugin that also reads other nodes, and the extension points at which it takes part."""
 
     def __init__(self, plugin: Plugin, weight: int) -> None:
@@ -69,7 +69,7 @@ class Profile:
         self.weights = dict(weights or {})
         self.pre_enqueue = [p for p in self.plugins if isinstance(p, PreEnqueue)]
         self.local = [p for p in self.plugins if _is_local(p)]
-        self.everywhere = [Everywhere(p, self.weight(p)) for p in self.plugins if _is_global(p)]
+        self.everywhere = [GlobalPlugin(p, self.weight(p)) for p in self.plugins if _is_global(p)]
         self.post_filter = [p for p in self.plugins if isinstance(p, PostFilter)]
         self.reserve = [p for p in self.plugins if isinstance(p, Reserve)]
         self.pre_bind = [p for p in self.plugins if isinstance(p, PreBind)]

@@ -100,7 +100,7 @@ class _Backoff(FileStruct, frozen=True, kw_only=True):
     max_seconds: Seconds = QueueBackoff().failed
 
 
-class _File(FileStruct, frozen=True, kw_only=True):
+class _ProfileFile(FileStruct, frozen=True, kw_only=True):
     api_version: str
     kind: str
     profiles: tuple[_Profile, ...] | None = None
@@ -110,7 +110,7 @@ class _File(FileStruct, frozen=True, kw_only=True):
 
 
 def _configuration(value: dict[str, Any], source: str) -> Configuration:
-    file = read(value, _File, source)
+    file = read(value, _ProfileFile, source)
     specs = [
         _spec(profile, f"profiles[{number}]", source) for number, profile in enumerate(file.profiles or ())
     ]

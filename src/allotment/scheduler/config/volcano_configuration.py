@@ -78,7 +78,7 @@ _SCORE_OF = {
 _BINPACK, _RESOURCES = "binpack.", "binpack.resources"
 
 
-class _Plugin(msgspec.Struct, frozen=True, kw_only=True):
+class _VolcanoPlugin(msgspec.Struct, frozen=True, kw_only=True):
     """A plugin in the file. Other fields switch single functions of the plugin on and off (enablePreemptable, …)."""
 
     name: Name
@@ -89,7 +89,7 @@ class _Tier(FileStruct, frozen=True, kw_only=True):
     plugins: tuple[dict[str, Any], ...] = ()
 
 
-class _File(FileStruct, frozen=True, kw_only=True):
+class _VolcanoFile(FileStruct, frozen=True, kw_only=True):
     actions: str = ""
     tiers: tuple[_Tier, ...] = ()
     configurations: tuple[Any, ...] = ()
@@ -110,13 +110,13 @@ def inner(value: Mapping[str, Any]) -> str | None:
 
 def configuration(value: Mapping[str, Any], source: str) -> Configuration:
     """What the file means here. Raises :class:`ConfigurationError`."""
-    return _Reading(read(value, _File, source), source).configuration()
+    return _VolcanoReading(read(value, _VolcanoFile, source), source).configuration()
 
 
-class _Reading:
+class _VolcanoReading:
     """Translates the file, step by step. ``ignored`` collects the settings without a meaning here."""
 
-    def __init__(self, file: _File, source: str) -> None:
+    def __init__(self, file: _VolcanoFile, source: str) -> None:
         self._file = file
         self._source = source
         self._ignored: list[str] = []
@@ -131,7 +131,7 @@ class _Reading:
                 path = f"tiers[{number}].plugins[{index}]"
                 plugin = read(
                     {key: given[key] for key in given if key in ("name", "arguments")},
-                    _Plugin,
+                    _VolcanoPlugin,
                     self._source,
                     path,
                 )
@@ -159,7 +159,7 @@ class _Reading:
                 self._ignored.append(f"actions: without {name}: {instead}")
         return frozenset(ROOM_ACTIONS[name] for name in actions if name in ROOM_ACTIONS)
 
-    def _plugin(self, plugin: _Plugin, given: Mapping[str, Any], path: str) -> None:
+    def _plugin(self, plugin: _VolcanoPlugin, given: Mapping[str, Any], path: str) -> None:
         name = plugin.name
         if name not in _PRESENT:
             instead = _ABSENT.get(name, "no such plugin is known")

@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from allotment.scheduler.devices.claim_references import Reference
     from allotment.scheduler.devices.extended_resources import ExtendedClaim
     from allotment.scheduler.devices.scoring import Sizes
-    from allotment.scheduler.devices.shape_answers import Wish
+    from allotment.scheduler.devices.shape_answers import ShapeAnswers
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
+class SemanticWant:
     """A semantic claim that must be allocated."""
 
     reference: Reference
@@ -57,9 +57,9 @@ class AllocationPlan:
     plugin: str
     strategy: str
     references: tuple[Reference, ...]
-    carried: tuple[Carried, ...]
+    carried: tuple[SemanticWant, ...]
     key: Hashable  # what the carried claims ask for
-    wish: Wish | None = None
+    wish: ShapeAnswers | None = None
     extended: ExtendedClaim | None = None
     # v1 allocations chosen together with those of other pods
     prescribed: Mapping[str, AllocationResult] | None = None

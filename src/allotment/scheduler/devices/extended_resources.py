@@ -78,7 +78,7 @@ def extended_claim(pod: PodInfo, resources: Collection[str], classes: Mapping[st
     requests: list[DeviceRequest] = []
     mappings: list[ContainerExtendedResourceRequest] = []
     for resource in sorted(resources):
-        mine = _Resource(pod.pod, resource, classes[resource])
+        mine = _ResourceUse(pod.pod, resource, classes[resource])
         requests += mine.requests
         mappings += mine.mappings
     requests.sort(key=lambda request: request.name)
@@ -100,7 +100,7 @@ def _name(pod: PodInfo) -> str:
     return f"{f'{pod.name}-extended-resources-'[:_LONGEST_NAME_BASE]}{digits}"
 
 
-class _Resource:
+class _ResourceUse:
     """The requests for one resource of a pod, and the containers that they serve."""
 
     def __init__(self, pod: Pod, resource: str, class_name: str) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from allotment.scheduler.cluster import Cluster
     from allotment.scheduler.devices.allocation_plan import AllocationPlan, DeviceGrant
     from allotment.scheduler.devices.node_allocatable import NodeCosts
-    from allotment.scheduler.devices.pod_wants import Given, Wants
+    from allotment.scheduler.devices.pod_wants import ClaimWithDevices, Wants
     from allotment.scheduler.framework import Cycle
     from allotment.scheduler.node import NodeInfo
     from allotment.scheduler.resource_requests import Amounts
@@ -45,7 +45,7 @@ def afford(
     for given in wants.given:
         if given.shared and maps(given.allocation, lookup):
             return _SHARED
-    held: list[DeviceGrant | Given] = [
+    held: list[DeviceGrant | ClaimWithDevices] = [
         *(plan.grants(cycle.cluster, place.node, cycle.now) or ()),
         *wants.given,
     ]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from allotment.api import semantic
     from allotment.api.core import NodeSelector
     from allotment.api.resource import AllocationResult
-    from allotment.scheduler.devices.allocation_plan import AllocationPlan, Carried, DeviceGrant
+    from allotment.scheduler.devices.allocation_plan import AllocationPlan, DeviceGrant, SemanticWant
     from allotment.scheduler.devices.claim_references import Reference
     from allotment.scheduler.devices.scoring import Sizes
     from allotment.scheduler.framework import Cycle
@@ -47,7 +47,7 @@ _NO_COSTS = NodeCosts()
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class ClaimWithDevices:
     """A claim that has its devices, on the server or in a flight for the pod's gang."""
 
     reference: Reference
@@ -59,17 +59,17 @@ class Given:
 class Wants:
     """What a pod wants of this plugin in one cycle; kept in the cycle's state. Most pods want little of all this."""
 
-    given: tuple[Given, ...] = ()
+    given: tuple[ClaimWithDevices, ...] = ()
     selectors: tuple[NodeSelector, ...] = ()  # of given claims, besides node names
     operations = False  # a given claim needs nodes that declare NODE_OPERATIONS
     unready = False  # a given claim's devices failed to become ready
     pending: tuple[Reference, ...] = ()
     key: tuple[bytes, ...] = ()  # what the pending claims ask for
-    carried: tuple[Carried, ...] = ()
+    carried: tuple[SemanticWant, ...] = ()
     carried_key: tuple[tuple[str, bytes], ...] = ()
     stale = ""  # a claim for extended resources that an earlier attempt left behind
     grants: tuple[DeviceGrant, ...] = ()  # by Reserve
-    joined: tuple[Given, ...] = ()  # by Reserve: given claims that the pod joins as a user
+    joined: tuple[ClaimWithDevices, ...] = ()  # by Reserve: given claims that the pod joins as a user
     costs = _NO_COSTS  # by Reserve
 
     def __init__(self, extended: Mapping[str, str], sizes: Sizes) -> None:
@@ -132,7 +132,7 @@ def in_use_by_others(reference: Reference, cycle: Cycle) -> bool:
     return any(user.uid != reference.consumer.uid for user in users.values())
 
 
-def only_user(given: Given, cycle: Cycle) -> bool:
+def only_user(given: ClaimWithDevices, cycle: Cycle) -> bool:
     """Whether the scheduler may release a claim for the pod. Only the pod uses it, or only its group and no member has a node
     yet. The server shows the same state, and the claim may be allocated again."""
     if given.in_flight or given.shared:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from allotment.allocator.pool import PooledDevice
     from allotment.allocator.request import Ask, Demand
-    from allotment.allocator.site import Site, Use
+    from allotment.allocator.site import Site, SiteUse
     from allotment.api.resource import ResourceSlice
 
 EARLY, SMALL, UNCUT, FILLED = 50, 20, 10, 20
@@ -71,7 +71,7 @@ def early(demand: Demand, taken: Sequence[tuple[Ask, int]]) -> float:
     return sum(ranks) / len(ranks) if ranks else 1.0
 
 
-def score(taken: Sequence[tuple[Ask, int]], earliness: float, site: Site, use: Use, sizes: Sizes) -> int:
+def score(taken: Sequence[tuple[Ask, int]], earliness: float, site: Site, use: SiteUse, sizes: Sizes) -> int:
     """The score of a node, from 0 to 100."""
     if not taken:
         return MOST

@@ -33,7 +33,7 @@ _SHAPES_KEPT = 64
 
 
 @dataclass(slots=True)
-class _Answer:
+class _NodeAnswer:
     node: Node
     version: tuple[int, int]  # of classes and parameters, of the node's slices and their use
     verdict: Allocated | NodeWording
@@ -59,7 +59,7 @@ class SemanticFleet:
         self._book: SemanticBook | None = None
         self._edition = 0  # of classes and parameters
         self._versions: dict[str, int] = {}  # by node
-        self._answers: OrderedDict[Hashable, dict[str, _Answer]] = OrderedDict()
+        self._answers: OrderedDict[Hashable, dict[str, _NodeAnswer]] = OrderedDict()
         ledger.also_tell(self._use_changed)
 
     # --- what changes ---
@@ -176,7 +176,7 @@ class SemanticFleet:
             if not slices and not isinstance(verdict, Allocated):
                 # independent of parameters: callers that remember it hear of changes only for nodes with trees
                 verdict = NodeWording(f"have no {claims[0].spec.resource_class_name}", False)
-            known = answers[name] = _Answer(node, version, verdict)
+            known = answers[name] = _NodeAnswer(node, version, verdict)
         return known.verdict
 
     def examine(self, node: Node, claims: Sequence[semantic.ResourceClaim]) -> Outcome:

@@ -28,7 +28,7 @@ _ANSWERS_OF_A_VIEW = 10_000
 """After so many answers, the wish asks for a new view, so that the fleet can forget outdated state."""
 
 
-class Wish:
+class ShapeAnswers:
     """What equal claims want, with the remembered answers per node state."""
 
     def __init__(

@@ -30,7 +30,7 @@ _MOST_TAINTS = 3
 _AT_LEAST = re.compile(r"quantity\(\s*[\"']([^\"']+)[\"']\s*\)")
 
 
-class _Fare(NamedTuple):
+class _NearMiss(NamedTuple):
     """How near one ask came to fitting, and what stopped it. Less ``missing`` is nearer."""
 
     stage: int  # 0: the devices themselves, 1: what is in use of them, 2: nothing by itself
@@ -93,29 +93,31 @@ def unjudged(error: str) -> str:
     return f"cannot judge the pod's claims: {nameless(error)[:_LONGEST_ERROR]}"
 
 
-def _nearest(problem: Problem, request: RequestDemand) -> _Fare:
+def _nearest(problem: Problem, request: RequestDemand) -> _NearMiss:
     fares = [_fare(problem, ask) for ask in request.asks]
     return max(fares, key=lambda fare: (fare.stage, -fare.missing))
 
 
-def _fare(problem: Problem, ask: Ask) -> _Fare:
+def _fare(problem: Problem, ask: Ask) -> _NearMiss:
     suits = problem.suits[ask.shape]
     suits.judge_all()
     suited = suits.selectable & suits.allowed
     needed = max(problem.terms.size(ask), 1)
     have = suited.bit_count()
     if have < needed:
-        return _Fare(0, needed - have, _static_words(problem, ask, have, needed))
+        return _NearMiss(0, needed - have, _static_words(problem, ask, have, needed))
     free = suited if ask.admin else suited & ~problem.used
     if free.bit_count() < needed:
         words = _count_words(ask, free.bit_count(), needed, "free ", _picky(problem, ask))
-        return _Fare(1, needed - free.bit_count(), words + _besides(_tainted(problem, ask, ~problem.used)))
+        return _NearMiss(
+            1, needed - free.bit_count(), words + _besides(_tainted(problem, ask, ~problem.used))
+        )
     left = [position for position in range(len(problem.devices)) if free >> position & 1]
     short = [_shortage(problem, ask, position) for position in left]
     fitting = sum(not each for each in short)
     if fitting < needed:
-        return _Fare(1, needed - fitting, _most_common(short))
-    return _Fare(2, 0, "")
+        return _NearMiss(1, needed - fitting, _most_common(short))
+    return _NearMiss(2, 0, "")
 
 
 def _count_words(ask: Ask, have: int, needed: int, kind: str, picky: str = "") -> str:

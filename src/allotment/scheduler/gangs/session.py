@@ -76,7 +76,7 @@ class Session:
         budget, gave_up = MOST_PLACED, False
         for domain in self._domains(gang):
             statement = Statement(self._placer, veto)
-            trial = _Trial(self._cluster, self._placer, statement, domain.names, now, budget)
+            trial = _DomainTrial(self._cluster, self._placer, statement, domain.names, now, budget)
             with statement:
                 refusal = trial.one_by_one(pods)
                 if need.met_by(placed.cycle.pod for placed in statement.placements):
@@ -135,7 +135,7 @@ def _values(node: NodeInfo, topology: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(node.labels.get(key, "") for key in topology)
 
 
-class _Trial:
+class _DomainTrial:
     """One attempt to place a gang inside one domain."""
 
     def __init__(

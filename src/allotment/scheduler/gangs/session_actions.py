@@ -85,7 +85,7 @@ class Unit:
 
 
 @dataclass(frozen=True, slots=True)
-class _Case:
+class _GangInNeed:
     """A gang that needs room."""
 
     gang: Gang
@@ -172,14 +172,14 @@ class SessionActions:
 
     def clear(self, gang: Gang, pods: Sequence[PodInfo], need: GangNeed, now: float) -> Clearing | None:
         """Preempt, then reclaim: the evictions that make room for a gang; None if none do."""
-        return self._cleared(_Case(gang, pods, need, now))
+        return self._cleared(_GangInNeed(gang, pods, need, now))
 
     def protected(self, gang: Gang, pods: Sequence[PodInfo], need: GangNeed, now: float) -> str:
         """A sentence if disruption budgets alone prevent evictions for a gang; otherwise empty."""
         if not self._cluster.budgets:
             return ""
         clearing, budgets = (
-            self._cleared(_Case(gang, pods, need, now, budgeted=False)),
+            self._cleared(_GangInNeed(gang, pods, need, now, budgeted=False)),
             Budgets(self._cluster),
         )
         kept = sum(not budgets.spend(victim) for victim in clearing.victims) if clearing is not None else 0
@@ -190,7 +190,7 @@ class SessionActions:
             f"Preemption would make room, but disruption budgets that are used up protect {whom} in the way"
         )
 
-    def _cleared(self, case: _Case) -> Clearing | None:
+    def _cleared(self, case: _GangInNeed) -> Clearing | None:
         volcano, pods, need = case.gang.key.startswith(VOLCANO), case.pods, case.need
         for some in (_least(pods, need), pods):  # room for any pods that meet the need is enough
             case = replace(case, pods=some)
@@ -202,7 +202,7 @@ class SessionActions:
                 return clearing
         return None
 
-    def _preempt(self, case: _Case, *, volcano: bool) -> Clearing | None:
+    def _preempt(self, case: _GangInNeed, *, volcano: bool) -> Clearing | None:
         gang, pods = case.gang, case.pods
         if not gang.preempts or any(pod.pod.spec.preemption_policy == "Never" for pod in pods):
             return None
@@ -214,7 +214,7 @@ class SessionActions:
 
         return self._clear(case, self._units(case, may_go))
 
-    def _reclaim(self, case: _Case) -> Clearing | None:
+    def _reclaim(self, case: _GangInNeed) -> Clearing | None:
         """Reclaims what other queues use beyond their due, while this queue stays within its own."""
         queues, cluster, mine = self.queues, self._cluster, case.gang.queue
         wanted = demand_of(case.pods[: max(case.need.count, 1)], cluster)
@@ -261,7 +261,7 @@ class SessionActions:
 
     # --- which pods may be evicted ---
 
-    def _units(self, case: _Case, may_go: MayGo) -> list[Unit]:
+    def _units(self, case: _GangInNeed, may_go: MayGo) -> list[Unit]:
         """All units that may be evicted."""
         cluster, mine = self._cluster, {pod.key for pod in case.pods}
 
@@ -314,7 +314,7 @@ class SessionActions:
 
     # --- which pods must be evicted ---
 
-    def _clear(self, case: _Case, units: list[Unit]) -> Clearing | None:
+    def _clear(self, case: _GangInNeed, units: list[Unit]) -> Clearing | None:
         if not units:
             return None
         units = sorted(units, key=lambda unit: unit.rank)
@@ -347,7 +347,7 @@ class SessionActions:
         claims = dict.fromkeys(key for victim in victims for key in freed_by(self._cluster, victim, keys))
         return Clearing(victims, tuple(claims), places, f"{count} to make room for the gang")
 
-    def _fewest(self, case: _Case, absence: Absence, units: list[Unit]) -> list[Unit]:
+    def _fewest(self, case: _GangInNeed, absence: Absence, units: list[Unit]) -> list[Unit]:
         """The fewest of the least important units whose removal suffices. All are removed before the call; only these are after
         it."""
         first, most = 0, len(units) - 1  # units[first:] are known to be enough
@@ -395,11 +395,11 @@ class SessionActions:
         robbed = any(key in cluster.claims.disputed for key in claims_of(cluster, pod))
         return full or robbed or self.queues.full(queue_of(pod.pod, cluster))
 
-    def _placed(self, case: _Case) -> list[Placement] | None:
+    def _placed(self, case: _GangInNeed) -> list[Placement] | None:
         placed = self.allocate(case.gang, case.pods, case.need, case.now, jointly=case.jointly)
         return None if isinstance(placed, NoNode) else placed
 
-    def _places(self, case: _Case, absence: Absence) -> Placed | None:
+    def _places(self, case: _GangInNeed, absence: Absence) -> Placed | None:
         """The nodes that the members would get now; None if they do not fit. A paused decision asks the same again, and the
         answer is remembered while nothing else changes."""
         if self._asked_at != self.moment:
@@ -409,7 +409,7 @@ class SessionActions:
             self._asked[question] = self._find_places(case)
         return self._asked[question]
 
-    def _find_places(self, case: _Case) -> Placed | None:
+    def _find_places(self, case: _GangInNeed) -> Placed | None:
         placed = self._placed(case)
         if placed is None:
             return None

@@ -43,7 +43,7 @@ VICTIMS_AWAITED = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Awaited:
+class AwaitedRoom:
     """What must be gone before a pod that evicted others is tried again."""
 
     room: Room
@@ -60,7 +60,7 @@ class DefaultPreemption:
     )
 
     def __init__(self) -> None:
-        self._awaited: dict[str, Awaited] = {}
+        self._awaited: dict[str, AwaitedRoom] = {}
 
     def helps(self, pod: PodInfo, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> bool:
         """A disruption budget that allows more than before, or was deleted, protects fewer pods."""
@@ -89,7 +89,7 @@ class DefaultPreemption:
         claims = [key for victim in victims for key in freed_by(cluster, victim, [v.key for v in victims])]
         count = plural(len(victims), "pod")
         room = Room(name, tuple(victims), f"Evicting {count} of lower priority from a node to make room")
-        self._awaited[pod.key] = Awaited(room, tuple(dict.fromkeys(claims)), cycle.now)
+        self._awaited[pod.key] = AwaitedRoom(room, tuple(dict.fromkeys(claims)), cycle.now)
         while len(self._awaited) > MOST_AWAITED:
             del self._awaited[next(iter(self._awaited))]
         return room

@@ -31,7 +31,7 @@ from allotment.scheduler.binding.binding_conditions import Readiness, awaited, r
 from allotment.scheduler.binding.step import AwaitConditions, MakeClaim, PatchStatus, WriteClaim
 from allotment.scheduler.devices import extended_resources
 from allotment.scheduler.devices import wake_ups as device_wakes
-from allotment.scheduler.devices.allocation_plan import AllocationPlan, Carried, DeviceGrant
+from allotment.scheduler.devices.allocation_plan import AllocationPlan, DeviceGrant, SemanticWant
 from allotment.scheduler.devices.claim_references import (
     Reference,
     UnusableClaim,
@@ -45,7 +45,7 @@ from allotment.scheduler.devices.node_costs import afford, bearing
 from allotment.scheduler.devices.pod_wants import (
     NAME,
     NOTHING,
-    Given,
+    ClaimWithDevices,
     Wants,
     exclusive,
     in_use_by_others,
@@ -57,7 +57,7 @@ from allotment.scheduler.devices.pod_wants import (
     unresolvable,
 )
 from allotment.scheduler.devices.semantic_claim import IMMEDIATE, carried, is_carrier
-from allotment.scheduler.devices.shape_answers import Wish
+from allotment.scheduler.devices.shape_answers import ShapeAnswers
 from allotment.scheduler.framework import (
     SKIP,
     SUCCESS,
@@ -130,7 +130,7 @@ class DynamicResources:
         self._strategy = STRATEGIES[device_strategy]
         self._binding_seconds = binding_seconds
         self._budget = budget
-        self._wishes: dict[tuple[bytes, ...], Wish] = {}
+        self._wishes: dict[tuple[bytes, ...], ShapeAnswers] = {}
         self._short = False  # a node once had too little of its own resources, so a pod that leaves may help
 
     # --- PreEnqueue, PreFilter ---
@@ -179,7 +179,7 @@ class DynamicResources:
                 raise UnusableClaim(f"the pod's resource claim {reference.key} is in use and not shareable")
             self._restrict(cycle, wants, reference, allocation)
         elif found is not None:
-            wants.carried += (Carried(reference, found),)
+            wants.carried += (SemanticWant(reference, found),)
             wants.carried_key += ((reference.claim.metadata.namespace, encode(found.spec)),)
         else:
             wants.pending += (reference,)
@@ -189,7 +189,9 @@ class DynamicResources:
     ) -> None:
         """Restricts the cycle to the nodes on which a given claim can be used."""
         in_flight = reference.claim.status.allocation is None
-        wants.given += (Given(reference, allocation, in_flight, in_use_by_others(reference, cycle)),)
+        wants.given += (
+            ClaimWithDevices(reference, allocation, in_flight, in_use_by_others(reference, cycle)),
+        )
         where = allocation.node_selector
         if where is not None:
             names = names_chosen(where)
@@ -282,11 +284,11 @@ class DynamicResources:
             plan.wish = self._wish(cycle.cluster, key, plan.references)
         return plan
 
-    def _wish(self, cluster: Cluster, key: tuple[bytes, ...], pending: Sequence[Reference]) -> Wish:
+    def _wish(self, cluster: Cluster, key: tuple[bytes, ...], pending: Sequence[Reference]) -> ShapeAnswers:
         wish = self._wishes.pop(key, None)
         if wish is None or not wish.of(cluster.fleet):
             claims = [each.claim for each in pending]
-            wish = Wish(cluster.fleet, claims, self._strategy, self._budget, NAME)
+            wish = ShapeAnswers(cluster.fleet, claims, self._strategy, self._budget, NAME)
             most = max(_FEWEST_WISHES, min(_MOST_WISHES, _MOST_ANSWERS // (1 + len(cluster.nodes))))
             while len(self._wishes) >= most:
                 del self._wishes[next(iter(self._wishes))]
@@ -359,7 +361,9 @@ class DynamicResources:
             f"{what} given back, to be allocated on another node",
         )
 
-    def _would_fit(self, cycle: Cycle, mine: Sequence[Given], rejections: Mapping[str, Status]) -> bool:
+    def _would_fit(
+        self, cycle: Cycle, mine: Sequence[ClaimWithDevices], rejections: Mapping[str, Status]
+    ) -> bool:
         """Whether a node that no other plugin rejected could satisfy the claims if they were allocated afresh."""
         wants: Wants = cycle.state[NAME]
         kept = [given for given in wants.given if given not in mine]
@@ -391,7 +395,7 @@ class DynamicResources:
         if found is None:
             wants.pending += (reference,)
         else:
-            wants.carried += (Carried(reference, found),)
+            wants.carried += (SemanticWant(reference, found),)
             wants.carried_key += ((reference.claim.metadata.namespace, encode(found.spec)),)
 
     # --- Reserve ---
@@ -434,7 +438,7 @@ class DynamicResources:
         wants: Wants = cycle.state.get(NAME, NOTHING)
         if wants is NOTHING:
             return
-        held: list[DeviceGrant | Given] = [*wants.grants, *wants.joined]
+        held: list[DeviceGrant | ClaimWithDevices] = [*wants.grants, *wants.joined]
         for each in reversed(held):
             cycle.cluster.claims.cancel(each.reference.key, cycle.pod.uid)
         wants.grants, wants.joined, wants.costs = (), (), NodeCosts()
@@ -471,7 +475,7 @@ class DynamicResources:
             patch |= wants.costs.status()
         if patch:
             steps.append(PatchStatus({"status": patch}))
-        held: list[DeviceGrant | Given] = [*wants.grants, *wants.given]
+        held: list[DeviceGrant | ClaimWithDevices] = [*wants.grants, *wants.given]
         waits = [each.reference.key for each in held if awaited(each.allocation)]
         if waits:
             steps.append(AwaitConditions(tuple(waits), self._binding_seconds))
@@ -494,7 +498,7 @@ class DynamicResources:
         return device_wakes.helps(pod, old, new, cluster)
 
 
-def _join(given: Given) -> WriteClaim:
+def _join(given: ClaimWithDevices) -> WriteClaim:
     """Makes the pod a user of a claim that is allocated already."""
     reference = given.reference
     found = carried(reference.claim) if is_carrier(reference.claim) else None

@@ -26,7 +26,7 @@ from allotment.scheduler.framework import (
     StatusCode,
     Wake,
 )
-from allotment.scheduler.neighbours import Question, Term, Wishes, has_wishes, wishes_of
+from allotment.scheduler.neighbours import NeighbourTerms, Question, Term, has_wishes, wishes_of
 
 if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct
@@ -45,7 +45,7 @@ Places = Sequence[tuple[str, set[str]]]  # label, values
 
 
 @dataclass(frozen=True, slots=True)
-class _Ready:
+class _PreparedTerms:
     near: Places  # all of these, or
     first: bool  # no such pod is anywhere, and the pod is one
     apart: Places  # none of these
@@ -74,7 +74,7 @@ class InterPodAffinity:
         if not (wishes.near or wishes.apart or neighbours.wishful):
             return SKIP
         near = _near(cycle, wishes)
-        ready = _Ready(
+        ready = _PreparedTerms(
             near=near,
             first=not any(values for _, values in near) and _means_itself(cycle, wishes.near),
             apart=[(term.key, _values(cycle, term.key, _tally(cycle, [term]))) for term in wishes.apart],
@@ -86,7 +86,7 @@ class InterPodAffinity:
         return SUCCESS
 
     def filter(self, cycle: Cycle, node: NodeInfo) -> Status:
-        ready: _Ready = cycle.state[self.name]
+        ready: _PreparedTerms = cycle.state[self.name]
         labels = node.labels
         for key, values in ready.near:
             value = labels.get(key)
@@ -149,7 +149,7 @@ class InterPodAffinity:
 # --- Filter ---
 
 
-def _near(cycle: Cycle, wishes: Wishes) -> Places:
+def _near(cycle: Cycle, wishes: NeighbourTerms) -> Places:
     """The domains that contain a pod that matches every term."""
     if not wishes.near:
         return ()
@@ -197,11 +197,11 @@ def _scores(cycle: Cycle) -> dict[str, dict[str, int]]:
 # --- what helps ---
 
 
-def _required(wishes: Wishes) -> tuple[Term, ...]:
+def _required(wishes: NeighbourTerms) -> tuple[Term, ...]:
     return (*wishes.near, *wishes.apart)
 
 
-def _moves(old: ApiStruct | None, new: Node, wishes: Wishes) -> bool:
+def _moves(old: ApiStruct | None, new: Node, wishes: NeighbourTerms) -> bool:
     """Whether a node is new, or moved to other domains. A pod without terms was rejected by other pods' terms, which may use
     any label."""
     if not isinstance(old, Node) or not _required(wishes):

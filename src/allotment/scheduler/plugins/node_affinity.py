@@ -42,7 +42,7 @@ _CONTRADICTION = Status(
 
 
 @dataclass(frozen=True, slots=True)
-class _Ready:
+class _PreparedAffinity:
     required: NodeTest | None
     preferred: tuple[tuple[int, NodeTest], ...]
     total: int  # weight of all preferences
@@ -68,7 +68,9 @@ class NodeAffinity:
                 if not names:
                     return _CONTRADICTION
                 cycle.restrict(names)
-        cycle.state[self.name] = _Ready(required, preferred, sum(weight for weight, _ in preferred))
+        cycle.state[self.name] = _PreparedAffinity(
+            required, preferred, sum(weight for weight, _ in preferred)
+        )
         return SUCCESS
 
     def filter(self, cycle: Cycle, node: NodeInfo) -> Status:
@@ -78,7 +80,7 @@ class NodeAffinity:
         return _UNWANTED
 
     def score(self, cycle: Cycle, node: NodeInfo) -> int:
-        ready: _Ready = cycle.state[self.name]
+        ready: _PreparedAffinity = cycle.state[self.name]
         if not ready.total or node.node is None:
             return 0
         met = sum(weight for weight, matches in ready.preferred if matches(node.node))

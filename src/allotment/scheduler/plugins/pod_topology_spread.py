@@ -33,7 +33,7 @@ from allotment.scheduler.framework import (
     StatusCode,
     Wake,
 )
-from allotment.scheduler.neighbours import Meant, Question, label_keys
+from allotment.scheduler.neighbours import MeantPods, Question, label_keys
 from allotment.scheduler.selector import nodes_required, pods_selected
 from allotment.scheduler.taint_tolerance import keeps_off, tolerated
 
@@ -242,7 +242,7 @@ def _tally(cycle: Cycle, rule: _Rule) -> Mapping[str, int]:
     """Matching pods by node."""
     if not rule.selector:
         return {}
-    meant = Meant(frozenset((cycle.pod.namespace,)), rule.selector)
+    meant = MeantPods(frozenset((cycle.pod.namespace,)), rule.selector)
     return cycle.cluster.neighbours.tally(Question((meant,), staying=True))
 
 

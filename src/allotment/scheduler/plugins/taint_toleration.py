@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class _Ready:
+class _PreparedTolerations:
     accepts: Callable[[Taint], bool]
     refusals: dict[str, Status] = field(default_factory=dict)  # by the taint's key
 
@@ -49,13 +49,13 @@ class TaintToleration:
     )
 
     def pre_filter(self, cycle: Cycle) -> Status:
-        cycle.state[self.name] = _Ready(tolerated(cycle.pod.pod.spec.tolerations))
+        cycle.state[self.name] = _PreparedTolerations(tolerated(cycle.pod.pod.spec.tolerations))
         return SUCCESS
 
     def filter(self, cycle: Cycle, node: NodeInfo) -> Status:
         if node.node is None or not (taints := node.node.spec.taints):
             return SUCCESS
-        ready: _Ready = cycle.state[self.name]
+        ready: _PreparedTolerations = cycle.state[self.name]
         taint = keeps_off(taints, ready.accepts)
         if taint is None:
             return SUCCESS

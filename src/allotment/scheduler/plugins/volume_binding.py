@@ -42,7 +42,7 @@ _CLAIMS_A_STEP = 16
 
 
 @dataclass(slots=True)
-class _State:
+class _VolumeState:
     needs: Needs
     choice: VolumeChoice = field(default_factory=VolumeChoice)
 
@@ -79,11 +79,11 @@ class VolumeBinding:
             needs = needs_of(pod.pod, pod.volumes.claims, cycle.cluster.storage)
         except UnusableVolume as exc:
             return Status(StatusCode.WAIT if exc.soon else StatusCode.UNRESOLVABLE, NAME, str(exc))
-        cycle.state[NAME] = _State(needs)
+        cycle.state[NAME] = _VolumeState(needs)
         return SUCCESS
 
     def filter(self, cycle: Cycle, node: NodeInfo) -> Status:
-        state: _State | None = cycle.state.get(NAME)
+        state: _VolumeState | None = cycle.state.get(NAME)
         if state is None or node.node is None:
             return SUCCESS
         cycle.cluster.fleet.effort.charge(1 + len(state.needs.waiting) // _CLAIMS_A_STEP)
@@ -91,7 +91,7 @@ class VolumeBinding:
         return Status(StatusCode.UNRESOLVABLE, NAME, found) if isinstance(found, str) else SUCCESS
 
     def reserve(self, cycle: Cycle, node: NodeInfo) -> Status:
-        state: _State | None = cycle.state.get(NAME)
+        state: _VolumeState | None = cycle.state.get(NAME)
         if state is None or node.node is None:
             return SUCCESS
         storage, uid = cycle.cluster.storage, cycle.pod.uid
@@ -112,7 +112,7 @@ class VolumeBinding:
             cycle.cluster.storage.take_back(cycle.pod.uid)
 
     def pre_bind(self, cycle: Cycle, node: NodeInfo) -> Sequence[Step]:
-        state: _State | None = cycle.state.get(NAME)
+        state: _VolumeState | None = cycle.state.get(NAME)
         if state is None or not (state.choice.given or state.choice.made):
             return []
         given = [

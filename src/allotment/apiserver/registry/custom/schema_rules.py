@@ -56,7 +56,7 @@ def schema_errors(raw: Raw, path: FieldPath) -> list[FieldError]:
         found = structure_errors(raw, path) or list(default_errors(structural, path))
         errors += found
         sound = not found
-    walk = _Walk(SchemaDeclarations() if sound else None)
+    walk = _SchemaWalk(SchemaDeclarations() if sound else None)
     told = walk.schema(raw, structural if sound else None, path, _Context(root=True))
     errors += told.shape + told.rules
     if walk.cost > SCHEMA_LIMIT:
@@ -129,7 +129,7 @@ class _RuleErrors:
         return self
 
 
-class _Walk:
+class _SchemaWalk:
     """One walk over a schema. Without declarations no expression is looked at."""
 
     def __init__(self, declarations: SchemaDeclarations | None) -> None:
