@@ -581,8 +581,10 @@ class Seat:
             going = binding is not None and binding.stage.value in ("ready", "binding")
             ready += bool(member.pod.spec.node_name) or (has and (going or bool(member.node)))
         binding = self.core.bindings.get(pod.key)
-        if binding is not None and binding.party is not None:  # those that were bound, and are gone since
-            ready += sum(key not in cluster.pods for key in binding.party.bound)
+        if (
+            binding is not None and binding.binding_group is not None
+        ):  # those that were bound, and are gone since
+            ready += sum(key not in cluster.pods for key in binding.binding_group.bound)
         assert ready >= gang.minimum, f"{bind.name} is bound with {ready} of {gang.minimum} of its gang ready"
 
     # --- one step at a time ---

@@ -37,7 +37,7 @@ from allotment.scheduler.binding.binding_stage import (
     PodReleased,
 )
 from allotment.scheduler.binding.pod_binding import Binding, BindingGroup
-from allotment.scheduler.binding.stale_reservations import ReservationState, Stale, StaleReservations
+from allotment.scheduler.binding.stale_reservations import Stale, StaleReservations
 from allotment.scheduler.binding.step import BindVolume, MakeClaim, SelectNode, WriteClaim
 from allotment.scheduler.clock import Clock
 from allotment.scheduler.cluster import Cluster
@@ -59,7 +59,8 @@ from allotment.scheduler.instruction import DeleteClaim, Instruction, PatchClaim
 from allotment.scheduler.outbox import MAX_MESSAGE, Outbox
 from allotment.scheduler.placement import Attempt, Placement, Placer
 from allotment.scheduler.pod import PodInfo, group_key
-from allotment.scheduler.queue import ACTIVE, GATED, PARKED, QueueBackoff, QueueEntry, SchedulingQueue
+from allotment.scheduler.pod_progress import PodProgress
+from allotment.scheduler.queue import GATED, PARKED, QueueBackoff, QueueEntry, SchedulingQueue
 from allotment.scheduler.volumes.writer import CLAIM, followed
 
 if TYPE_CHECKING:
@@ -107,6 +108,7 @@ class Scheduler:
         self.queue_statuses = QueueStatuses(
             self.clock, cluster, self.outbox.send, self.actions.queues, on=gangs
         )
+        self.progress = PodProgress(profiles, self.queue, self.bindings)
         self.gangs = Gangs(
             self.clock,
             cluster,
@@ -115,11 +117,11 @@ class Scheduler:
             self.actions,
             self.statuses,
             self.outbox,
-            self.waits,
+            self.progress,
             on=gangs,
         )
-        self._disputes = Disputes(cluster, self.waits)
-        self._stale = StaleReservations(self.clock, cluster, self._standing)
+        self._disputes = Disputes(cluster, self.progress)
+        self._stale = StaleReservations(self.clock, cluster, self.progress)
         self._removed = RemovedClaims(self.clock, cluster)
         self.decided = 0  # the number of attempts, or parts of attempts
         self.paused = False  # the last attempt continues in another turn
@@ -295,7 +297,7 @@ class Scheduler:
             self._fold(self.bindings.pod_bound(key, node))
         elif key in self.bindings:
             self._fold(self.bindings.pod_changed(info))
-        elif self.waits(info):
+        elif self.progress.waits(info):
             self._queue(info)
         else:  # also if the server accepted the binding and this object is still an older one
             self.queue.remove(key)
@@ -332,13 +334,8 @@ class Scheduler:
     def _group_changed(self, old: Any, new: Any) -> None:
         self.queue_statuses.stir()
         for pod in self.gangs.group_changed(old, new):
-            if self.waits(pod):
+            if self.progress.waits(pod):
                 self._queue(pod)
-
-    def waits(self, pod: PodInfo) -> bool:
-        """Whether this scheduler must place the pod, and the pod is neither placed nor being bound."""
-        ours = (pod.pod.spec.scheduler_name or "") in self.profiles
-        return ours and not pod.node and not pod.leaving and pod.key not in self.bindings
 
     def _admit(self, entry: QueueEntry, status: Status) -> None:
         """Admits an entry to the queue proper or keeps it out. If it stays out for long, its condition says why."""
@@ -431,8 +428,8 @@ class Scheduler:
     def _try_gang(self, entry: QueueEntry) -> None:
         decided = self.gangs.decide(entry)
         if isinstance(decided, GangPlaced):
-            self._start(decided.placements, decided.party)
-            self.gangs.stir(decided.party.gang.key)
+            self._start(decided.placements, decided.binding_group)
+            self.gangs.stir(decided.binding_group.gang.key)
             return
         refusal, clearing = decided.refusal, decided.clearing
         places = clearing.places if clearing is not None else {}
@@ -446,11 +443,13 @@ class Scheduler:
         for pod in entry.pods:
             self.outbox.say_unschedulable(pod, refusal)
 
-    def _start(self, placed: Sequence[Placement], party: BindingGroup | None = None) -> None:
-        """Starts the bindings of placed pods; those of a party are bound together."""
+    def _start(self, placed: Sequence[Placement], binding_group: BindingGroup | None = None) -> None:
+        """Starts the bindings of placed pods; those of a binding group are bound together."""
         self.actions.moment += 1
         now = self.clock.now
-        bindings = [Binding(each.cycle.pod, each.cycle, each.node, each.steps, now, party) for each in placed]
+        bindings = [
+            Binding(each.cycle.pod, each.cycle, each.node, each.steps, now, binding_group) for each in placed
+        ]
         self._fold(self.bindings.start(*bindings))
 
     def _refuse(self, entry: QueueEntry, shape: Any, refusal: NoNode, attempt: Attempt | None = None) -> None:
@@ -522,17 +521,6 @@ class Scheduler:
             lambda id: PatchClaim(id, meta.namespace, meta.name, meta.uid, version, patch, status=True)
         )
 
-    def _standing(self, pod: PodInfo) -> ReservationState:
-        """Whether a pod still relies on a claim that is reserved for it."""
-        ours = (pod.pod.spec.scheduler_name or "") in self.profiles
-        if not ours or pod.pod.spec.node_name:
-            return ReservationState.OTHER
-        if pod.node or pod.key in self.bindings:
-            return ReservationState.BUSY
-        entry = self.queue.get(pod.key) or self.queue.get(GANG_PREFIX + pod.group)
-        first_try = entry is not None and entry.place == ACTIVE and not entry.attempts
-        return ReservationState.BUSY if first_try and not pod.leaving else ReservationState.WAITS
-
     def _preempt(self, pod: PodInfo, room: Room) -> None:
         self._nominate(pod, room.node)
         for victim in room.victims:
@@ -570,8 +558,8 @@ class Scheduler:
                     self._unreserve(binding)
                 case BindingGivenUp(binding):
                     self._given_up(binding)
-                case BindingGroupBroken(party, bound):
-                    self.gangs.broken(party, bound)
+                case BindingGroupBroken(binding_group, bound):
+                    self.gangs.broken(binding_group, bound)
 
     def _bound(self, binding: Binding) -> None:
         self.queue.forgive(binding.pod.key)
@@ -620,7 +608,7 @@ class Scheduler:
         if group := binding.pod.group:
             self._reconsider(group, binding.why)
         pod = self.cluster.pods.get(binding.pod.key)
-        if pod is None or not self.waits(pod):
+        if pod is None or not self.progress.waits(pod):
             return
         self._queue(pod)
         if pod.uid == binding.pod.uid:  # not a new pod with the same name, which waited for this one to go
@@ -633,8 +621,8 @@ class Scheduler:
     def _reconsider(self, group: str, why: str) -> None:
         """Checks a group again after a member lost its place or was deleted: the members being bound may be too few without
         it."""
-        if (party := self.gangs.party(group)) is not None:
-            self._fold(self.bindings.reconsider(party, why))
+        if (binding_group := self.gangs.binding_group(group)) is not None:
+            self._fold(self.bindings.reconsider(binding_group, why))
 
     def _rest(self, pod: PodInfo) -> None:
         """Delays the next attempt for a pod that could not be bound, longer each time. The same holds for its gang."""

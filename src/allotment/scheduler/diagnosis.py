@@ -11,8 +11,6 @@ from allotment.api.quantity import Quantity, QuantityError
 from allotment.scheduler.framework import Status, StatusCode
 
 MOST_REASONS = 8
-_NODES = frozenset(("NodeAffinity", "DynamicResources"))
-"""The plugins that new nodes wake, and claims that become free for use elsewhere."""
 _VALUE = re.compile(
     r"""(?<==)[\w.-]+(?=:No(?:Schedule|Execute)\b)"""
     r"""|(?<![\w.-])[0-9]+(?:\.[0-9]+)?(?:[kMGTPE]i?|m)?(?![\w.-])"""
@@ -44,10 +42,13 @@ def refused_by(status: Status) -> NoNode:
     )
 
 
-def refused_everywhere(rejections: Mapping[Status, int], nodes: int) -> NoNode:
-    """The refusal if every node rejected the pod; ``rejections`` counts the nodes of each status."""
+def refused_everywhere(
+    rejections: Mapping[Status, int], nodes: int, unasked: frozenset[str] = frozenset()
+) -> NoNode:
+    """The refusal if every node rejected the pod; ``rejections`` counts the nodes of each status. ``unasked`` names the plugins
+    that stand for nodes without a status."""
     if not nodes:
-        return NoNode("0/0 nodes: there are none in the cluster", _NODES, resolvable=False)
+        return NoNode("0/0 nodes: there are none in the cluster", unasked, resolvable=False)
     counts: dict[str, int] = {}
     for status, count in rejections.items():
         counts[status.words] = counts.get(status.words, 0) + count
@@ -60,7 +61,7 @@ def refused_everywhere(rejections: Mapping[Status, int], nodes: int) -> NoNode:
         parts.append(counted(others, "are ruled out by the pod's claims or node names"))
     plugins = frozenset(status.plugin for status in rejections if status.plugin)
     if others or not all(status.plugin for status in rejections):  # no plugin: an unknown node
-        plugins |= _NODES
+        plugins |= unasked
     return NoNode(
         f"0/{nodes} nodes: {'; '.join(parts)}",
         plugins,

@@ -188,6 +188,22 @@ class Filter(Protocol):
     def filter(self, cycle: Cycle, node: NodeInfo) -> Status: ...
 
 
+@runtime_checkable
+class KeepsRoom(Protocol):
+    """A local filter that keeps nodes for the pods that they were cleared for. The scheduler leaves it out when it judges such
+    a pod on its own node."""
+
+    keeps_room: bool
+
+
+@runtime_checkable
+class StandsForUnasked(Protocol):
+    """A plugin that counts as the one that rejected a pod on nodes which no filter was asked about. Its ``wakes`` cover new
+    nodes, and claims that become usable elsewhere."""
+
+    stands_for_unasked: bool
+
+
 Sight = Callable[["NodeInfo"], Hashable]
 """What plugins read of a node. Nodes with equal values are alike; a node with None is like no other."""
 

@@ -78,6 +78,7 @@ class Placer:
     def __init__(self, cluster: Cluster, profiles: Mapping[str, Profile]) -> None:
         self._cluster = cluster
         self._profiles = profiles
+        self._unasked = frozenset[str]().union(*(each.unasked for each in profiles.values()))
         self._indexes: OrderedDict[Hashable, Index] = OrderedDict()
 
     def place(self, pod: PodInfo, now: float) -> Placement | NoNode:
@@ -174,7 +175,7 @@ class Placer:
         node = self._cluster.nodes.get(self._cluster.nominated.get(cycle.pod.key, ""))
         if node is None or (cycle.names is not None and node.name not in cycle.names):
             return None
-        verdict = self.verdict(attempt, node, without="NominatedNodes")
+        verdict = self.verdict(attempt, node, without=attempt.profile.room_keeper)
         return node.name if isinstance(verdict, int) else verdict
 
     def judge(self, attempt: Attempt, node: NodeInfo) -> int | Status:
@@ -258,7 +259,8 @@ class Placer:
         return min(totals, key=lambda name: (-totals[name], name))
 
     def _refusal(self, attempt: Attempt, rejections: Mapping[Status, int]) -> NoNode:
-        refusal, devices = refused_everywhere(rejections, self._cluster.known), attempt.profile.devices
+        refusal = refused_everywhere(rejections, self._cluster.known, self._unasked)
+        devices = attempt.profile.devices
         return (
             refusal if devices is None else replace(refusal, words=devices.told(attempt.cycle, refusal.words))
         )

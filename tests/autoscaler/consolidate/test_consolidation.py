@@ -489,7 +489,7 @@ def test_as_much_is_saved_as_by_trying_everything(seed: int) -> None:
 @pytest.mark.parametrize("seed", [1, 2])
 def test_many_nodes(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not everything is tried any more; what is found can still be done, and done again it finds nothing."""
-    monkeypatch.setattr("allotment.autoscaler.consolidate.consolidation.TRIALS", 10**6)
+    monkeypatch.setattr("allotment.autoscaler.consolidate.consolidation.SETS_PLANNED", 10**6)
     made = cluster(seed, 16, types=18, shapes=6)
     found = World(made.machines, made.there).consolidate()
     assert len(found.gone) >= 3  # a fifth of the nodes have next to nothing to do
@@ -497,7 +497,7 @@ def test_many_nodes(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_is_left_for_the_next_time_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("allotment.autoscaler.consolidate.consolidation.TRIALS", 0)
+    monkeypatch.setattr("allotment.autoscaler.consolidate.consolidation.SETS_PLANNED", 0)
     made = cluster(1, 16, types=18, shapes=6)
     found = World(made.machines, made.there).asked({})
     assert found.gone

@@ -35,7 +35,7 @@ def an_offer(
     return Offer(price, rooms, most, kind, draws)
 
 
-def brute_force(yard: CoveringProblem) -> tuple[int, int]:
+def brute_force(problem: CoveringProblem) -> tuple[int, int]:
     """(pods left out, price) of the best plan: most pods first, then the price."""
 
     @cache
@@ -45,17 +45,17 @@ def brute_force(yard: CoveringProblem) -> tuple[int, int]:
             return 0, 0
         missing, price = best(_less(wanted, ((shape, 1),)), left)
         answer = (missing + 1, price)
-        for number, offer in enumerate(yard.offers):
+        for number, offer in enumerate(problem.offers):
             rest = tuple(a - b for a, b in zip(left, offer.draws, strict=True))
             if min(rest, default=0) < 0:
                 continue
             for pattern in _patterns(wanted, shape):
-                if offer.admits(pattern) and yard.holds(number, pattern):
+                if offer.admits(pattern) and problem.holds(number, pattern):
                     missing, price = best(_less(wanted, pattern), rest)
                     answer = min(answer, (missing, price + offer.price))
         return answer
 
-    return best(yard.demand, yard.limits)
+    return best(problem.demand, problem.limits)
 
 
 def _patterns(wanted: tuple[int, ...], first: int) -> Iterator[Pattern]:

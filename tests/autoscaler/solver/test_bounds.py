@@ -145,7 +145,7 @@ def test_pods_share_a_machine_in_the_order_in_which_they_fit() -> None:
 
 
 def test_what_was_not_tried_in_all_orders_is_not_exact(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("allotment.autoscaler.provision.machine_trials.ORDERS", 0)
+    monkeypatch.setattr("allotment.autoscaler.provision.machine_trials.ORDER_STEPS", 0)
     modest, wanted = asking("p0", build.request("g"), cpu=1)
     demanding, more = asking("p1", build.request("g", LARGE, count=2), cpu=1)
     offers = (type_("t", dynamicResources=sized("l", "s", "l")),)

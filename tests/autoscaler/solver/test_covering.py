@@ -20,56 +20,57 @@ from allotment.autoscaler.solver.covering_problem import (
 from tests.autoscaler.solver.covering_problems import an_offer, brute_force, small_yards
 
 
-def check(yard: CoveringProblem, plan: Cover) -> None:
+def check(problem: CoveringProblem, plan: Cover) -> None:
     """A plan is what it says: its patterns hold, limits are kept, sums are right."""
-    served = served_by(plan.machines, len(yard.demand))
-    assert [a + b for a, b in zip(served, plan.missing, strict=True)] == list(yard.demand)
+    served = served_by(plan.machines, len(problem.demand))
+    assert [a + b for a, b in zip(served, plan.missing, strict=True)] == list(problem.demand)
     assert min(plan.missing, default=0) >= 0
-    assert price_of(plan.machines, yard.offers) == plan.price
-    drawn = drawn_by(plan.machines, yard.offers, len(yard.limits))
-    assert all(a <= b for a, b in zip(drawn, yard.limits, strict=True))
+    assert price_of(plan.machines, problem.offers) == plan.price
+    drawn = drawn_by(plan.machines, problem.offers, len(problem.limits))
+    assert all(a <= b for a, b in zip(drawn, problem.limits, strict=True))
     for each in plan.machines:
-        assert yard.offers[each.offer].admits(each.pattern)
-        assert yard.holds(each.offer, each.pattern)
+        assert problem.offers[each.offer].admits(each.pattern)
+        assert problem.holds(each.offer, each.pattern)
 
 
 @settings(max_examples=150, deadline=None)
 @given(small_yards())
-def test_a_small_problem_is_solved_exactly(yard: CoveringProblem) -> None:
-    plan = cover(yard)
-    check(yard, plan)
+def test_a_small_problem_is_solved_exactly(problem: CoveringProblem) -> None:
+    plan = cover(problem)
+    check(problem, plan)
     assert plan.exact
-    assert (sum(plan.missing), plan.price) == brute_force(yard)
+    assert (sum(plan.missing), plan.price) == brute_force(problem)
 
 
 @settings(max_examples=100, deadline=None)
 @given(small_yards())
-def test_every_stage_is_a_plan_and_its_bound_is_never_above_the_optimum(yard: CoveringProblem) -> None:
-    missing, price = brute_force(yard)
+def test_every_stage_is_a_plan_and_its_bound_is_never_above_the_optimum(problem: CoveringProblem) -> None:
+    missing, price = brute_force(problem)
     for plan in covers(
-        yard, SolverEffort(steps=0)
+        problem, SolverEffort(steps=0)
     ):  # without branch and bound, which would hide a wrong bound
-        check(yard, plan)
+        check(problem, plan)
         assert plan.bound <= plan.price
-        if sum(plan.missing) == missing and not yard.limits:
+        if sum(plan.missing) == missing and not problem.limits:
             assert plan.bound <= price <= plan.price
 
 
 @settings(max_examples=60, deadline=None)
 @given(small_yards(), st.randoms(use_true_random=False))
 def test_the_order_of_offers_does_not_matter_for_the_price(
-    yard: CoveringProblem, random: st.DataObject
+    problem: CoveringProblem, random: st.DataObject
 ) -> None:
-    order = list(range(len(yard.offers)))
+    order = list(range(len(problem.offers)))
     random.shuffle(order)  # type: ignore[attr-defined]  # hypothesis' type of randoms() is that of random.Random
     turned = CoveringProblem(
-        yard.demand,
-        [yard.offers[each] for each in order],
-        yard.limits,
-        lambda n, pattern: yard.holds(order[n], pattern),
+        problem.demand,
+        [problem.offers[each] for each in order],
+        problem.limits,
+        lambda n, pattern: problem.holds(order[n], pattern),
     )
     assert (
-        cover(turned).price == cover(CoveringProblem(yard.demand, yard.offers, yard.limits, yard.holds)).price
+        cover(turned).price
+        == cover(CoveringProblem(problem.demand, problem.offers, problem.limits, problem.holds)).price
     )
 
 
@@ -119,9 +120,11 @@ def test_a_limit_leaves_out_as_few_pods_as_can_be() -> None:
 
 def test_a_refused_pattern_is_not_bought() -> None:
     """The rooms would let four pods in, the machine really holds three."""
-    yard = CoveringProblem((12,), [an_offer(10, (4,), [(1,)])], (), lambda offer, pattern: pattern[0][1] <= 3)
-    plan = cover(yard)
-    check(yard, plan)
+    problem = CoveringProblem(
+        (12,), [an_offer(10, (4,), [(1,)])], (), lambda offer, pattern: pattern[0][1] <= 3
+    )
+    plan = cover(problem)
+    check(problem, plan)
     assert plan.price == 40
 
 

@@ -202,21 +202,21 @@ class _Provisioner:
         for lot in lots:
             lot.tier = tiers.get(lot.key, 0)
         room = MachineTrials(self._simulation, self._machines, lots, any_alternative=self._by_price)
-        lots, yard, found = self._cheapest(lots, room)
+        lots, problem, found = self._cheapest(lots, room)
         able = [lot for lot in lots if lot.choices]
         again = any(lot.choices and missing for lot, missing in zip(lots, found.missing, strict=True))
         if (
             again and len(classes := {lot.importance for lot in able}) > 1
         ):  # limits: more important pods go first
             for each in sorted(classes, reverse=True):
-                yard.demand = tuple(len(lot.bundles) if lot.importance == each else 0 for lot in lots)
-                found = cover(yard, self._effort)
+                problem.demand = tuple(len(lot.bundles) if lot.importance == each else 0 for lot in lots)
+                found = cover(problem, self._effort)
                 if found.machines:
                     break
         else:
             again = False
         if room.unsure:
-            found = _unproven(found, yard)
+            found = _unproven(found, problem)
         before = len(draft.places)
         loose = first and (room.shares or any(_tied(lot) for lot in lots))
         settled = self._wherever(lots, room) if first and not loose else None
@@ -228,9 +228,9 @@ class _Provisioner:
             if settled:
                 whole, fair = settled
                 served = [sum(key_of(each[0]) in draft.places for each in lot.bundles) for lot in whole]
-                draft.bound = fair.bound(served, yard.limits)
+                draft.bound = fair.bound(served, problem.limits)
             else:
-                draft.bound = 0 if loose else _bound(found, yard, served)
+                draft.bound = 0 if loose else _bound(found, problem, served)
         draft.exact = draft.exact and (first or len(draft.places) == before)
         self._explain(lots, room, draft)
         again = again and len(draft.places) > before
@@ -244,11 +244,11 @@ class _Provisioner:
         """The lots in their best arrangement, and machines for them; for large problems, only one arrangement is tried."""
         tried = []
         several = ARRANGEMENTS if sum(len(lot.bundles) for lot in lots) <= EXACT_PODS else 1
-        gathering = TopologyChoice(self._simulation, self._machines, room)
-        for arranged in islice(gathering.arrangements(lots), several):
+        topology = TopologyChoice(self._simulation, self._machines, room)
+        for arranged in islice(topology.arrangements(lots), several):
             room.rearrange(arranged)
-            yard = self._yard(arranged, room)
-            tried.append((arranged, yard, cover(yard, self._effort)))
+            problem = self._problem(arranged, room)
+            tried.append((arranged, problem, cover(problem, self._effort)))
         best = min(tried, key=lambda each: (sum(each[2].missing), each[2].price))
         room.rearrange(best[0])
         return best
@@ -264,13 +264,13 @@ class _Provisioner:
             whole[lot.number] = dataclasses.replace(lot, bundles=bundles, where={}, choices=[])
         lots = list(whole.values())
         room.rearrange(lots)
-        fair = relaxed(self._yard(lots, room), self._effort)
+        fair = relaxed(self._problem(lots, room), self._effort)
         room.rearrange(arranged)
         return lots, fair
 
-    # --- the yard ---
+    # --- the problem ---
 
-    def _yard(self, lots: Sequence[Lot], room: MachineTrials) -> CoveringProblem:
+    def _problem(self, lots: Sequence[Lot], room: MachineTrials) -> CoveringProblem:
         rows = Limits(self._simulation, self._machines)
         for number, lot in enumerate(lots):
             verdicts = [room.verdict(machine, number) for machine in range(len(self._machines))]
@@ -432,20 +432,20 @@ def _tied(lot: Lot) -> bool:
     return len(lot.sample) > 1 and lot.sociable
 
 
-def _unproven(found: Cover, yard: CoveringProblem) -> Cover:
+def _unproven(found: Cover, problem: CoveringProblem) -> Cover:
     """The same with the bound that holds whatever machines really take."""
-    served = [wanted - missing for wanted, missing in zip(yard.demand, found.missing, strict=True)]
-    bound = min(found.price, found.fair.bound(served, yard.limits))
+    served = [wanted - missing for wanted, missing in zip(problem.demand, found.missing, strict=True)]
+    bound = min(found.price, found.fair.bound(served, problem.limits))
     return dataclasses.replace(found, bound=bound, exact=False)
 
 
-def _bound(found: Cover, yard: CoveringProblem, served: Sequence[int]) -> int:
+def _bound(found: Cover, problem: CoveringProblem, served: Sequence[int]) -> int:
     """The least cost of machines for the pods that got a place."""
-    covered = [wanted - missing for wanted, missing in zip(yard.demand, found.missing, strict=True)]
+    covered = [wanted - missing for wanted, missing in zip(problem.demand, found.missing, strict=True)]
     if list(served) == covered:
         return found.bound
     fewer = [min(a, b) for a, b in zip(served, covered, strict=True)]
-    return min(found.bound, found.fair.bound(fewer, yard.limits))
+    return min(found.bound, found.fair.bound(fewer, problem.limits))
 
 
 def _astray(lot: Lot, machine: Machine) -> str:

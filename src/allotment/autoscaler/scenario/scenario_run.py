@@ -75,7 +75,7 @@ class ScenarioRun:
 
     def __init__(self, simulation: Simulation, machines: Sequence[Machine] = ()) -> None:
         self._simulation = simulation
-        self._stage = ScenarioSimulation(simulation, machines)
+        self._steps = ScenarioSimulation(simulation, machines)
         self._arrived: dict[str, int] = {}  # pods that came with a step
         self._why: dict[str, str] = {}  # waiting pods
         self._since: dict[str, int] = {}
@@ -92,7 +92,7 @@ class ScenarioRun:
         refused, holders, notes = "", dict[str, str](), list(step.notes)
         try:
             with self._simulation.trial() as trial:
-                notes += self._stage.play(step)
+                notes += self._steps.play(step)
                 trial.keep()
         except StepRefused as exc:
             refused, holders = str(exc), dict(exc.holders)
@@ -133,11 +133,11 @@ class ScenarioRun:
     def _create(self) -> None:
         """Finds out which of the steps' pods no server would create. They are checked again after each step, because their
         controllers would try again."""
-        there, brought = self._simulation.objects(Pod), self._stage.brought
+        there, brought = self._simulation.objects(Pod), self._steps.brought
         asking = [there[key] for key in brought if key in there]
         others = [pod for key, pod in there.items() if key not in brought]
         found = refusals(self._simulation.cluster, asking, others)
-        self._stage.brought = dict.fromkeys(found)
+        self._steps.brought = dict.fromkeys(found)
         self._simulation.obstacles.refuse(found)
 
     def _queue(self, number: int) -> list[list[PodInfo]]:

@@ -36,8 +36,10 @@ class BranchingResult:
 class Branching:
     """One branch-and-bound search. ``without`` is the price of leaving one pod out."""
 
-    def __init__(self, yard: CoveringProblem, offers: Sequence[int], fair: FairPrices, without: int) -> None:
-        self._yard = yard
+    def __init__(
+        self, problem: CoveringProblem, offers: Sequence[int], fair: FairPrices, without: int
+    ) -> None:
+        self._problem = problem
         self._fair = FairPrices(
             tuple(min(value, float(without)) for value in fair.pods), fair.limits
         )  # fair to it too
@@ -85,14 +87,14 @@ class Branching:
                 break
             if self._steps < 0:
                 return
-            if offer != NO_OFFER and not self._yard.confirms(offer, pattern):
+            if offer != NO_OFFER and not self._problem.confirms(offer, pattern):
                 continue
             self._plan.append((offer, pattern))
             self._descend(*self._after(wanted, left, offer, pattern), paid + self._price(offer))
             self._plan.pop()
 
     def _price(self, offer: int) -> int:
-        return self._without if offer == NO_OFFER else self._yard.offers[offer].price
+        return self._without if offer == NO_OFFER else self._problem.offers[offer].price
 
     def _after(
         self, wanted: tuple[int, ...], left: tuple[int, ...], offer: int, pattern: Pattern
@@ -102,7 +104,7 @@ class Branching:
             rest[shape] -= count
         if offer == NO_OFFER or not left:
             return tuple(rest), left
-        draws = self._yard.offers[offer].draws
+        draws = self._problem.offers[offer].draws
         return tuple(rest), tuple(a - b for a, b in zip(left, draws, strict=True))
 
     def _choices(
@@ -114,7 +116,7 @@ class Branching:
             (self._without - self._fair.pods[shape], NO_OFFER, ((shape, 1),))
         ]
         for number in self._numbers:
-            offer = self._yard.offers[number]
+            offer = self._problem.offers[number]
             if not offer.most[shape] or any(a > b for a, b in zip(offer.draws, left, strict=True)):
                 continue
             cost = offer.price + sum([a * b for a, b in zip(self._fair.limits, offer.draws, strict=True)])
@@ -127,7 +129,7 @@ class Branching:
         self, number: int, wanted: tuple[int, ...], first: int, least: float
     ) -> Iterator[tuple[float, Pattern]]:
         """All patterns that contain the shape, within the demand, and are worth at least this much."""
-        offer, pods = self._yard.offers[number], self._fair.pods
+        offer, pods = self._problem.offers[number], self._fair.pods
         shapes = [first, *(s for s, count in enumerate(wanted) if count and offer.most[s] and s != first)]
         caps = [min(wanted[s], offer.most[s]) for s in shapes]
         rest = [0.0]

@@ -47,35 +47,37 @@ class SolverEffort:
 USUAL_EFFORT = SolverEffort()
 
 
-def cover(yard: CoveringProblem, effort: SolverEffort = USUAL_EFFORT) -> Cover:
+def cover(problem: CoveringProblem, effort: SolverEffort = USUAL_EFFORT) -> Cover:
     """The last of ``covers``."""
-    *_, last = covers(yard, effort)  # there is always one, even if it leaves all pods out
+    *_, last = covers(problem, effort)  # there is always one, even if it leaves all pods out
     return last
 
 
-def relaxed(yard: CoveringProblem, effort: SolverEffort = USUAL_EFFORT) -> FairPrices:
+def relaxed(problem: CoveringProblem, effort: SolverEffort = USUAL_EFFORT) -> FairPrices:
     """Values that prove a bound, without a plan."""
-    covering = _Covering(yard, effort)
+    covering = _Covering(problem, effort)
     covering.relax()
     return covering.fair
 
 
-def covers(yard: CoveringProblem, effort: SolverEffort = USUAL_EFFORT) -> Iterator[Cover]:
+def covers(problem: CoveringProblem, effort: SolverEffort = USUAL_EFFORT) -> Iterator[Cover]:
     """Plans, each better than the one before or closer to a proof; the caller may stop at any of them."""
-    return _Covering(yard, effort).stages()
+    return _Covering(problem, effort).stages()
 
 
 class _Covering:
-    def __init__(self, yard: CoveringProblem, effort: SolverEffort) -> None:
-        self._yard = yard
+    def __init__(self, problem: CoveringProblem, effort: SolverEffort) -> None:
+        self._problem = problem
         self._effort = effort
-        able = [any(offer.most[shape] for offer in yard.offers) for shape in range(len(yard.demand))]
-        self._demand = tuple(count if can else 0 for count, can in zip(yard.demand, able, strict=True))
-        self._offers = undominated(yard.offers, [shape for shape, count in enumerate(self._demand) if count])
-        self._sacks = sacks_of(yard.offers, self._offers, len(yard.demand))
+        able = [any(offer.most[shape] for offer in problem.offers) for shape in range(len(problem.demand))]
+        self._demand = tuple(count if can else 0 for count, can in zip(problem.demand, able, strict=True))
+        self._offers = undominated(
+            problem.offers, [shape for shape, count in enumerate(self._demand) if count]
+        )
+        self._sacks = sacks_of(problem.offers, self._offers, len(problem.demand))
         self._columns: dict[PatternColumn, None] = {}
-        self.fair = FairPrices((0.0,) * len(yard.demand), (0.0,) * len(yard.limits))
-        dearest = max((yard.offers[each].price for each in self._offers), default=0)
+        self.fair = FairPrices((0.0,) * len(problem.demand), (0.0,) * len(problem.limits))
+        dearest = max((problem.offers[each].price for each in self._offers), default=0)
         self._without = dearest * (1 + sum(self._demand)) + 1  # no saving justifies leaving a pod out
         self._machines: tuple[MachineGroup, ...] = ()
         self._exact = False
@@ -86,7 +88,7 @@ class _Covering:
             yield self._cover()
             return
         self.relax()
-        self._machines = self._bought(self._demand, self._yard.limits)
+        self._machines = self._bought(self._demand, self._problem.limits)
         yield self._cover()
         self._exchange()
         yield self._cover()
@@ -107,7 +109,7 @@ class _Covering:
     # --- the bound ---
 
     def relax(self) -> None:
-        relaxation = Relaxation(self._yard, self._offers, self._demand, self._yard.limits, self._sacks)
+        relaxation = Relaxation(self._problem, self._offers, self._demand, self._problem.limits, self._sacks)
         relaxation.begin()
         for number, _ in enumerate(relaxation.rounds()):
             if number == self._effort.rounds:
@@ -120,31 +122,33 @@ class _Covering:
         self._columns = dict.fromkeys(columns[: 6 * len(self._demand) + 40])
 
     def _cover(self) -> Cover:
-        price = price_of(self._machines, self._yard.offers)
+        price = price_of(self._machines, self._problem.offers)
         served = served_by(self._machines, len(self._demand))
-        bound = min(price, self.fair.bound(served, self._yard.limits))
+        bound = min(price, self.fair.bound(served, self._problem.limits))
         return Cover(
             self._machines, self._missing(), price, price if self._exact else bound, self._exact, self.fair
         )
 
     def _missing(self) -> tuple[int, ...]:
         served = served_by(self._machines, len(self._demand))
-        return tuple(wanted - got for wanted, got in zip(self._yard.demand, served, strict=True))
+        return tuple(wanted - got for wanted, got in zip(self._problem.demand, served, strict=True))
 
     # --- whole machines ---
 
     def _bought(self, demand: Sequence[int], limits: Sequence[int]) -> tuple[MachineGroup, ...]:
-        dive = RoundingDescent(self._yard, self._offers, self._sacks, self._columns, self.fair, self._without)
+        dive = RoundingDescent(
+            self._problem, self._offers, self._sacks, self._columns, self.fair, self._without
+        )
         return dive.plan(demand, limits)
 
     def _total(self, machines: Sequence[MachineGroup], demand: Sequence[int]) -> int:
         """The price, with the price of pods left out."""
         served = sum(served_by(machines, len(demand)))
-        return price_of(machines, self._yard.offers) + self._without * (sum(demand) - served)
+        return price_of(machines, self._problem.offers) + self._without * (sum(demand) - served)
 
     def _exchange(self) -> None:
         """Replaces every machine by the cheapest one that holds its pods and takes no more of the limits."""
-        offers, changed = self._yard.offers, []
+        offers, changed = self._problem.offers, []
         for each in self._machines:
             present = offers[each.offer]
             for number in self._offers:  # cheapest first
@@ -153,7 +157,7 @@ class _Covering:
                     number = each.offer
                     break
                 modest = all(a <= b for a, b in zip(offer.draws, present.draws, strict=True))
-                if modest and self._yard.confirms(number, each.pattern):
+                if modest and self._problem.confirms(number, each.pattern):
                     break
             changed.append(MachineGroup(number, each.pattern, each.count))
         self._machines = _joined(changed)
@@ -172,8 +176,8 @@ class _Covering:
             missing = self._missing()
             demand = [a + b for a, b in zip(served_by(sold, len(self._demand)), missing, strict=True)]
             demand = [min(a, b) for a, b in zip(demand, self._demand, strict=True)]
-            drawn = drawn_by(kept, self._yard.offers, len(self._yard.limits))
-            limits = [a - b for a, b in zip(self._yard.limits, drawn, strict=True)]
+            drawn = drawn_by(kept, self._problem.offers, len(self._problem.limits))
+            limits = [a - b for a, b in zip(self._problem.limits, drawn, strict=True)]
             bought = self._bought(demand, limits)
             if self._total(bought, demand) < self._total(sold, demand):
                 self._machines = _joined((*kept, *bought))
@@ -181,7 +185,7 @@ class _Covering:
                 yield
 
     def _losers(self, size: int, skip: int) -> tuple[MachineGroup, ...]:
-        offers = self._yard.offers
+        offers = self._problem.offers
         single = [
             MachineGroup(each.offer, each.pattern, 1)
             for each in self._machines
@@ -192,9 +196,9 @@ class _Covering:
         return tuple(single[skip : skip + size])
 
     def _branch(self) -> None:
-        branching = Branching(self._yard, self._offers, self.fair, self._without)
+        branching = Branching(self._problem, self._offers, self.fair, self._without)
         ceiling = self._total(self._machines, self._demand)
-        found = branching.solve(self._demand, self._yard.limits, ceiling, self._effort.steps)
+        found = branching.solve(self._demand, self._problem.limits, ceiling, self._effort.steps)
         if found.machines is not None:
             self._machines = found.machines
         self._exact = found.complete

@@ -48,20 +48,20 @@ class Relaxation:
 
     def __init__(
         self,
-        yard: CoveringProblem,
+        problem: CoveringProblem,
         offers: Sequence[int],
         demand: Sequence[int],
         limits: Sequence[int],
         sacks: dict[int, PreparedOffer],
     ) -> None:
-        self._yard = yard
+        self._problem = problem
         self._offers = offers
         self._sacks = sacks
         self._demand, self._limits = demand, limits
         self._shapes = [shape for shape, count in enumerate(demand) if count]
         self._at_once = max(COLUMNS_AT_ONCE, len(self._shapes) // 3)
         self._row = {shape: row for row, shape in enumerate(self._shapes)}
-        dearest = max((yard.offers[each].price for each in offers), default=1)
+        dearest = max((problem.offers[each].price for each in offers), default=1)
         self._program = LinearProgram(
             [demand[shape] for shape in self._shapes], limits, PENALTY * float(dearest + 1)
         )
@@ -79,7 +79,7 @@ class Relaxation:
         column = PatternColumn(column.offer, cut)
         if not cut or column in self._present:
             return False
-        offer = self._yard.offers[column.offer]
+        offer = self._problem.offers[column.offer]
         if any(draw > limit for draw, limit in zip(offer.draws, self._limits, strict=True)):
             return False
         rows = [(self._row[shape], float(count)) for shape, count in cut]
@@ -93,15 +93,15 @@ class Relaxation:
         for shape in self._shapes:
             alone = [
                 (
-                    self._yard.offers[each].price / min(most, self._demand[shape]),
-                    self._yard.offers[each].price,
+                    self._problem.offers[each].price / min(most, self._demand[shape]),
+                    self._problem.offers[each].price,
                     each,
                 )
                 for each in self._offers
-                if (most := self._yard.offers[each].most[shape])
+                if (most := self._problem.offers[each].most[shape])
             ]
             for _, _, each in sorted(alone)[:2]:
-                most = min(self._yard.offers[each].most[shape], self._demand[shape])
+                most = min(self._problem.offers[each].most[shape], self._demand[shape])
                 self._take_held(each, ((shape, most),))
         self._take_greedily()
 
@@ -112,13 +112,13 @@ class Relaxation:
         heap = [(float("-inf"), each) for each in self._offers]
         while heap and any(left):
             _, each = heapq.heappop(heap)
-            filling = self._sacks[each].fill(values, left, self._yard.refusals(each))
-            worth = -filling.value / (self._yard.offers[each].price + 1e-9)
+            filling = self._sacks[each].fill(values, left, self._problem.refusals(each))
+            worth = -filling.value / (self._problem.offers[each].price + 1e-9)
             if heap and filling.pattern and worth > heap[0][0]:
                 heapq.heappush(
                     heap, (worth, each)
                 )  # its ceiling is out of date: other offers may be better now
-            elif pattern := self._yard.held(each, filling.pattern):
+            elif pattern := self._problem.held(each, filling.pattern):
                 self.take(PatternColumn(each, pattern))
                 times = min(left[shape] // count for shape, count in pattern)
                 for shape, count in pattern:
@@ -129,7 +129,7 @@ class Relaxation:
         """What one pod would cost if machines were always full."""
         values = [float("inf")] * len(self._demand)
         for each in self._offers:
-            offer, shares = self._yard.offers[each], self._sacks[each].shares
+            offer, shares = self._problem.offers[each], self._sacks[each].shares
             for shape in self._shapes:
                 if offer.most[shape] and offer.price * shares[shape] < values[shape]:
                     values[shape] = offer.price * shares[shape]
@@ -167,7 +167,7 @@ class Relaxation:
         for row, shape in enumerate(self._shapes):
             values[shape] = max(0.0, duals[row])
         scarce = [max(0.0, -dual) for dual in duals[len(self._shapes) :]]
-        offers = self._yard.offers
+        offers = self._problem.offers
         if not any(scarce):
             return values, {each: float(offers[each].price) for each in self._offers}
         return values, {
@@ -178,14 +178,14 @@ class Relaxation:
     def _improve(self, values: list[float], prices: dict[int, float], offers: Sequence[int]) -> int:
         found = []
         for each in offers:
-            filling = self._sacks[each].fill(values, self._demand, self._yard.refusals(each))
+            filling = self._sacks[each].fill(values, self._demand, self._problem.refusals(each))
             if filling.value > prices[each] * (1 + 1e-6) + 1e-6:
                 found.append((-filling.value / (prices[each] + 1e-9), each, filling.pattern))
         return self._take_best(found)
 
     def _look_everywhere(self, values: list[float], prices: dict[int, float]) -> int:
         fillings = {
-            each: self._sacks[each].fill(values, self._demand, self._yard.refusals(each))
+            each: self._sacks[each].fill(values, self._demand, self._problem.refusals(each))
             for each in self._offers
         }
         self._ceilings = {each: filling.ceiling for each, filling in fillings.items()}
@@ -216,7 +216,7 @@ class Relaxation:
             self._ceilings[each] = min(self._ceilings[each], mix.ceiling)
             if mix.ceiling <= fair:
                 continue
-            refusals = self._yard.refusals(each)
+            refusals = self._problem.refusals(each)
             best, spent = sack.complete(mix, values, self._demand, refusals), 0
             if best.value <= fair:
                 best, spent = sack.search(mix, values, self._demand, fair, steps)
@@ -249,5 +249,5 @@ class Relaxation:
         return taken
 
     def _take_held(self, offer: int, pattern: Pattern) -> bool:
-        held = self._yard.held(offer, pattern)
+        held = self._problem.held(offer, pattern)
         return bool(held) and self.take(PatternColumn(offer, held))

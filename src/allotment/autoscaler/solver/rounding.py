@@ -31,18 +31,18 @@ class RoundingDescent:
 
     def __init__(
         self,
-        yard: CoveringProblem,
+        problem: CoveringProblem,
         offers: Sequence[int],
         sacks: dict[int, PreparedOffer],
         columns: dict[PatternColumn, None],
         fair: FairPrices,
         without: int,
     ) -> None:
-        self._yard = yard
+        self._problem = problem
         self._offers = offers
         self._sacks = sacks
         self._columns = columns
-        self._branching = Branching(yard, offers, fair, without)
+        self._branching = Branching(problem, offers, fair, without)
         self._without = without
         self._bought: dict[tuple[int, Pattern], int] = {}
 
@@ -66,7 +66,7 @@ class RoundingDescent:
         return True
 
     def _buy_some(self) -> bool:
-        relaxation = Relaxation(self._yard, self._offers, self._wanted, self._left, self._sacks)
+        relaxation = Relaxation(self._problem, self._offers, self._wanted, self._left, self._sacks)
         for column in self._columns:
             if any(self._wanted[shape] for shape, _ in column.pattern):
                 relaxation.take(column)
@@ -92,7 +92,7 @@ class RoundingDescent:
 
     def _buy(self, offer: int, pattern: Pattern, count: int) -> int:
         """Buys up to ``count`` machines, within the limits; the last pods of a shape may not fill them."""
-        draws, bought = self._yard.offers[offer].draws, 0
+        draws, bought = self._problem.offers[offer].draws, 0
         while bought < count:
             cut = pattern_of((shape, min(each, self._wanted[shape])) for shape, each in pattern)
             if not cut:

@@ -90,7 +90,7 @@ class Deployments:
         self._pods = informers.of(Pod)
         self._pods.add_index(CONTROLLED, controller_uid)
         self._writes: OwnWrites[str] = OwnWrites(self._seen_sets)
-        self._voice = WorkloadEvents(recorder, GROUP, KIND)
+        self._events = WorkloadEvents(recorder, GROUP, KIND)
         self._now = now
         self._seen.on_change(self._deployment_changed)
         self._seen_sets.on_change(self._set_changed)
@@ -247,7 +247,7 @@ class Deployments:
     def _tell_size(self, deployment: Obj, name: str, before: int, size: int) -> None:
         way = "up" if size > before else "down"
         message = f"Scaled {way} replica set {name} from {before} to {size}"
-        self._voice.tell(deployment, EventType.NORMAL, "ScalingReplicaSet", message)
+        self._events.tell(deployment, EventType.NORMAL, "ScalingReplicaSet", message)
 
     async def _create(self, deployment: Obj, old: list[Obj], replicas: int) -> None:
         wanted = new_set(deployment, old, replicas)
@@ -260,7 +260,7 @@ class Deployments:
             return
         except StatusError as exc:
             message = f"Failed to create new replica set {name!r}: {exc.message}"
-            self._voice.tell(deployment, EventType.WARNING, "ReplicaSetCreateError", message)
+            self._events.tell(deployment, EventType.WARNING, "ReplicaSetCreateError", message)
             raise _Refused(exc, message) from exc
         self._writes.wrote(meta["uid"], made["metadata"]["resourceVersion"])
         if replicas:

@@ -92,7 +92,7 @@ class Jobs:
         self._adoption = Adoption(
             (GROUP, KIND), self._jobs, self._seen, self._pods, self._offspring, mark=TRACKING
         )
-        self._voice = WorkloadEvents(recorder, GROUP, KIND)
+        self._events = WorkloadEvents(recorder, GROUP, KIND)
         self._now = now
         self._seen.on_change(self._job_changed)
         self._pods.on_change(self._pod_changed)
@@ -129,7 +129,7 @@ class Jobs:
             await self._release(uid, [pod for pod in self._offspring.of(uid) if tracked(pod)])
             return await self._expire(job, end)
         if problem := _unsupported(job["spec"]):
-            self._voice.tell(job, EventType.WARNING, "NotSupported", f"The job is not run: {problem}")
+            self._events.tell(job, EventType.WARNING, "NotSupported", f"The job is not run: {problem}")
             return None
         return await self._advance(job, uid)
 
@@ -192,9 +192,9 @@ class Jobs:
             if not counted and tracked(pod):
                 await self._release(owner, [pod])
             if await self._offspring.delete(pod):
-                self._voice.deleted(job, pod.metadata.name)
+                self._events.deleted(job, pod.metadata.name)
 
-        await in_growing_batches(min(len(pods), BURST), one, self._voice.refused(job, "delet"))
+        await in_growing_batches(min(len(pods), BURST), one, self._events.refused(job, "delet"))
 
     async def _resize(self, job: Obj, count: JobTally, pods: list[Pod]) -> Again | None:
         spec, active = job["spec"], list(count.active)
@@ -232,9 +232,9 @@ class Jobs:
                 body, prefix = indexed(pod, meta["name"], index), f"{meta['name']}-{index}-"
             name = await self._offspring.create(meta["uid"], body, prefix, meta["namespace"])
             if name is not None:
-                self._voice.created(job, name)
+                self._events.created(job, name)
 
-        await in_growing_batches(min(len(indexes), BURST), one, self._voice.refused(job, "creat"))
+        await in_growing_batches(min(len(indexes), BURST), one, self._events.refused(job, "creat"))
 
     def _deadline(self, job: Obj) -> Again | None:
         seconds = job["spec"].get("activeDeadlineSeconds")
@@ -271,12 +271,12 @@ class Jobs:
         old, new = ((each.get("status") or {}).get("conditions") for each in (before, job))
         for type_, reason in (("Complete", "Completed"), ("Suspended", "Suspended")):
             if conditions.holds(new, type_) and not conditions.holds(old, type_):
-                self._voice.tell(job, EventType.NORMAL, reason, f"Job {reason.lower()}")
+                self._events.tell(job, EventType.NORMAL, reason, f"Job {reason.lower()}")
         if conditions.holds(old, "Suspended") and not conditions.holds(new, "Suspended"):
-            self._voice.tell(job, EventType.NORMAL, "Resumed", "Job resumed")
+            self._events.tell(job, EventType.NORMAL, "Resumed", "Job resumed")
         failure = conditions.found(new, "Failed")
         if failure is not None and conditions.found(old, "Failed") is None:
-            self._voice.tell(job, EventType.WARNING, failure["reason"], failure["message"])
+            self._events.tell(job, EventType.WARNING, failure["reason"], failure["message"])
 
 
 def _unsupported(spec: Obj) -> str:

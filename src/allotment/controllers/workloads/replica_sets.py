@@ -74,7 +74,7 @@ class ReplicaSets:
         self._offspring = Offspring(client, informers, now, suffix)
         self._pods = informers.of(Pod)
         self._adoption = Adoption((GROUP, KIND), self._sets, self._seen, self._pods, self._offspring)
-        self._voice = WorkloadEvents(recorder, GROUP, KIND)
+        self._events = WorkloadEvents(recorder, GROUP, KIND)
         self._now = now
         self._seen.on_change(self._set_changed)
         self._pods.on_change(self._pod_changed)
@@ -130,7 +130,7 @@ class ReplicaSets:
                 await in_growing_batches(
                     min(-surplus, BURST),
                     lambda _: self._create(replica_set),
-                    self._voice.refused(replica_set, "creat"),
+                    self._events.refused(replica_set, "creat"),
                 )
             elif surplus > 0:
                 ranked = first_to_go(pods, self._pods_of_siblings(replica_set))
@@ -138,7 +138,7 @@ class ReplicaSets:
                 await in_growing_batches(
                     min(surplus, BURST),
                     lambda number: self._delete(replica_set, ranked[number]),
-                    self._voice.refused(replica_set, "delet"),
+                    self._events.refused(replica_set, "delet"),
                 )
         except (Conflict, NotFound):
             raise
@@ -152,11 +152,11 @@ class ReplicaSets:
         pod = from_template(replica_set["spec"]["template"], reference)
         name = await self._offspring.create(meta["uid"], pod, f"{meta['name']}-", meta["namespace"])
         if name is not None:
-            self._voice.created(replica_set, name)
+            self._events.created(replica_set, name)
 
     async def _delete(self, replica_set: Obj, pod: Pod) -> None:
         if await self._offspring.delete(pod):
-            self._voice.deleted(replica_set, pod.metadata.name)
+            self._events.deleted(replica_set, pod.metadata.name)
 
     def _pods_of_siblings(self, replica_set: Obj) -> list[Pod]:
         """The pods of all sets of the same owner: among a deployment's old pods, those go first whose node has a new one."""

@@ -86,7 +86,7 @@ class BindingGivenUp:
 class BindingGroupBroken:
     """A gang can no longer reach its minimum, and these members are bound."""
 
-    party: BindingGroup
+    binding_group: BindingGroup
     bound: Mapping[str, PodInfo]
 
 
@@ -133,8 +133,8 @@ class BindingsUnderWay:
         """Starts the binding of a placed and reserved pod, or of several members of a gang."""
         for binding in decided:
             self._of_pod[binding.pod.key] = binding
-            if binding.party is not None:
-                binding.party.members[binding.pod.key] = binding
+            if binding.binding_group is not None:
+                binding.binding_group.members[binding.pod.key] = binding
         for binding in decided:
             if self._of_pod.get(binding.pod.key) is binding:  # not given up because of another member
                 yield from self._advance(binding)
@@ -355,42 +355,42 @@ class BindingsUnderWay:
 
     def _ready(self, binding: Binding) -> None:
         binding.stage = BindingStage.READY
-        if binding.party is None:
+        if binding.binding_group is None:
             binding.stage = BindingStage.BINDING
         else:
-            self._open(binding.party)
+            self._open(binding.binding_group)
 
-    def _open(self, party: BindingGroup) -> None:
+    def _open(self, binding_group: BindingGroup) -> None:
         """Binds the ready members of a gang once enough of them are ready."""
-        if party.open or self._enough(party, _READY):
-            party.open = True
-            for member in list(party.members.values()):
+        if binding_group.open or self._enough(binding_group, _READY):
+            binding_group.open = True
+            for member in list(binding_group.members.values()):
                 if member.stage is BindingStage.READY:
                     member.stage = BindingStage.BINDING
                     self._bind(member)
 
-    def _enough(self, party: BindingGroup, stages: Container[BindingStage]) -> bool:
+    def _enough(self, binding_group: BindingGroup, stages: Container[BindingStage]) -> bool:
         """Whether the members that are bound or at these stages meet the gang's need. It reads all members, since others than
-        those of the party may have come or gone since the gang was placed."""
-        gang = party.gang
-        there = list(party.bound.values())
+        those of the binding group may have come or gone since the gang was placed."""
+        gang = binding_group.gang
+        there = list(binding_group.bound.values())
         for key, pod in self._cluster.members.get(gang.key, {}).items():
-            binding, counted = self._of_pod.get(key), party.bound.get(key)
+            binding, counted = self._of_pod.get(key), binding_group.bound.get(key)
             has_place = bool(pod.node) if binding is None else binding.stage in stages
             if has_place and (counted is None or counted.uid != pod.uid):
                 there.append(pod)
         finished = self._cluster.finished.get(gang.key, {}).items()
-        done = sum(phase == "Succeeded" for key, phase in finished if key not in party.bound)
+        done = sum(phase == "Succeeded" for key, phase in finished if key not in binding_group.bound)
         return not gang.need(there, done)
 
-    def reconsider(self, party: BindingGroup, why: str) -> Iterator[BindingOutcome]:
+    def reconsider(self, binding_group: BindingGroup, why: str) -> Iterator[BindingOutcome]:
         """Checks a gang again after other members left: those being bound may have relied on them."""
-        if party.open or party.broken:
+        if binding_group.open or binding_group.broken:
             return
-        if self._enough(party, _POSSIBLE):
-            self._open(party)
+        if self._enough(binding_group, _POSSIBLE):
+            self._open(binding_group)
         else:
-            yield from self._break(party, why, evicts=False)
+            yield from self._break(binding_group, why, evicts=False)
 
     def _bind(self, binding: Binding) -> None:
         """Binds a pod, once its status names the claims that were made for it: a kubelet finds them only there."""
@@ -403,23 +403,23 @@ class BindingsUnderWay:
         self._of_write[self._send(draft)] = (binding, None)
 
     def _bound(self, binding: Binding) -> Iterator[BindingOutcome]:
-        party, key = binding.party, binding.pod.key
-        if party is not None:
-            party.bound[key] = binding.pod
+        binding_group, key = binding.binding_group, binding.pod.key
+        if binding_group is not None:
+            binding_group.bound[key] = binding.pod
         self._end(binding)
         yield BindingAccepted(binding)
-        if party is not None and party.evicts:
-            yield BindingGroupBroken(party, {key: binding.pod})
+        if binding_group is not None and binding_group.evicts:
+            yield BindingGroupBroken(binding_group, {key: binding.pod})
 
     def _overtaken(self, binding: Binding) -> Iterator[BindingOutcome]:
         """Handles a pod that another scheduler bound. What was written for it belongs to it now and stays."""
         yield PodReleased(binding)
-        party = binding.party
-        if party is not None:
-            party.bound[binding.pod.key] = binding.pod
+        binding_group = binding.binding_group
+        if binding_group is not None:
+            binding_group.bound[binding.pod.key] = binding.pod
         self._end(binding)
-        if party is not None and not party.broken:
-            self._open(party)
+        if binding_group is not None and not binding_group.broken:
+            self._open(binding_group)
 
     def _pod_write_failed(self, binding: Binding, event: Failed) -> Iterator[BindingOutcome]:
         binding.sent = False
@@ -461,20 +461,26 @@ class BindingsUnderWay:
         binding.stage, binding.why, binding.gone = BindingStage.UNDOING, why, gone
         for writer in binding.writers:
             writer.undo()
-        party = binding.party
-        if party is not None and not party.broken and not self._enough(party, _POSSIBLE):
-            yield from self._break(party, why, evicts=not gone)
+        binding_group = binding.binding_group
+        if (
+            binding_group is not None
+            and not binding_group.broken
+            and not self._enough(binding_group, _POSSIBLE)
+        ):
+            yield from self._break(binding_group, why, evicts=not gone)
         yield from self._advance_undo(binding)
 
-    def _break(self, party: BindingGroup, why: str, *, evicts: bool) -> Iterator[BindingOutcome]:
+    def _break(self, binding_group: BindingGroup, why: str, *, evicts: bool) -> Iterator[BindingOutcome]:
         """Makes the members of a gang that can no longer reach its minimum give up, except those that may be bound already."""
-        party.broken, party.evicts = why, evicts
-        for member in list(party.members.values()):
+        binding_group.broken, binding_group.evicts = why, evicts
+        for member in list(binding_group.members.values()):
             perhaps_bound = member.stage is BindingStage.BINDING and (member.sent or member.silences)
             if not perhaps_bound:
-                yield from self._fail(member, f"the gang {party.gang.name} cannot be placed whole: {why}")
-        if evicts and party.bound:
-            yield BindingGroupBroken(party, party.bound)
+                yield from self._fail(
+                    member, f"the gang {binding_group.gang.name} cannot be placed whole: {why}"
+                )
+        if evicts and binding_group.bound:
+            yield BindingGroupBroken(binding_group, binding_group.bound)
 
     def _advance_undo(self, binding: Binding) -> Iterator[BindingOutcome]:
         if binding.sent or self._of_pod.get(binding.pod.key) is not binding:
@@ -512,8 +518,8 @@ class BindingsUnderWay:
     def _end(self, binding: Binding) -> None:
         self._of_pod.pop(binding.pod.key, None)
         self._timed.pop(binding, None)
-        if binding.party is not None:
-            binding.party.members.pop(binding.pod.key, None)
+        if binding.binding_group is not None:
+            binding.binding_group.members.pop(binding.pod.key, None)
         for claim in binding.followed:
             users = self._of_claim.get(claim, {})
             users.pop(binding, None)
@@ -527,6 +533,6 @@ class BindingsUnderWay:
             assert {writer.follows for writer in binding.writers} <= binding.followed.keys()
             for claim in binding.followed:
                 assert binding in self._of_claim[claim], f"{key} is not told about {claim}"
-            party = binding.party
-            if party is not None and binding.stage is BindingStage.BINDING:
-                assert party.open, f"{key} is bound before its gang is ready"
+            binding_group = binding.binding_group
+            if binding_group is not None and binding.stage is BindingStage.BINDING:
+                assert binding_group.open, f"{key} is bound before its gang is ready"

@@ -48,14 +48,14 @@ class Binding:
         node: str,
         steps: Sequence[Step],
         started: float,
-        party: BindingGroup | None = None,
+        binding_group: BindingGroup | None = None,
     ) -> None:
         self.pod = pod
         self.cycle = cycle
         self.node = node
         self.steps = steps
         self.started = started
-        self.party = party
+        self.binding_group = binding_group
         self.writers: list[ClaimWriter | VolumeWriter] = []  # of all claims and volumes, in order
         self.followed: dict[str, None] = {}  # claims and volumes whose changes concern it
 
@@ -68,5 +68,5 @@ class BindingGroup:
     members: dict[str, Binding] = field(default_factory=dict)
     bound: dict[str, PodInfo] = field(default_factory=dict)  # members that were bound, also if gone since
     open: bool = False
-    broken: str = ""  # why the minimum can no longer be reached; the party is given up
+    broken: str = ""  # why the minimum can no longer be reached; the binding group is given up
     evicts: bool = False  # its bound members must not stay

@@ -13,7 +13,7 @@ of this scheduler that lost its lease while it was binding a pod.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from allotment.scheduler.clock import Clock
     from allotment.scheduler.cluster import Cluster
     from allotment.scheduler.pod import PodInfo
+    from allotment.scheduler.pod_progress import PodProgress
 
 STALE_AFTER = 5.0
 """Seconds for which a reservation must stand unchanged before it counts as stale."""
@@ -49,14 +50,12 @@ class Stale:
 
 
 class StaleReservations:
-    """Finds stale reservations. ``standing`` tells the state of a pod."""
+    """Finds stale reservations."""
 
-    def __init__(
-        self, clock: Clock, cluster: Cluster, standing: Callable[[PodInfo], ReservationState]
-    ) -> None:
+    def __init__(self, clock: Clock, cluster: Cluster, progress: PodProgress) -> None:
         self._clock = clock
         self._cluster = cluster
-        self._standing = standing
+        self._progress = progress
         # claim → since when its reservations are unchanged, and the claim itself; the longest unchanged first
         self._since: dict[str, tuple[float, ResourceClaim]] = {}
 
@@ -110,12 +109,14 @@ class StaleReservations:
 
     def _pod(self, key: str, uid: str) -> ReservationState:
         pod = self._cluster.pods.get(key)
-        return self._standing(pod) if pod is not None and pod.uid == uid else ReservationState.OTHER
+        return (
+            self._progress.reservation(pod) if pod is not None and pod.uid == uid else ReservationState.OTHER
+        )
 
     def _together(self, members: Iterable[PodInfo]) -> ReservationState:
         """The state of a group: its reservation is stale if all its members wait. A group without members keeps its
         reservation."""
-        found = {self._standing(pod) for pod in members}
+        found = {self._progress.reservation(pod) for pod in members}
         if found == {ReservationState.WAITS}:
             return ReservationState.WAITS
         return (

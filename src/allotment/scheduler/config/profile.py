@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 from allotment.scheduler.framework import (
     Filter,
     Indifferent,
+    KeepsRoom,
     Normalize,
     Plugin,
     PostFilter,
@@ -18,6 +19,7 @@ from allotment.scheduler.framework import (
     Reserve,
     Score,
     Shaping,
+    StandsForUnasked,
     StatusCode,
 )
 
@@ -73,6 +75,8 @@ class Profile:
         self.post_filter = [p for p in self.plugins if isinstance(p, PostFilter)]
         self.reserve = [p for p in self.plugins if isinstance(p, Reserve)]
         self.pre_bind = [p for p in self.plugins if isinstance(p, PreBind)]
+        self.room_keeper = next((p.name for p in self.plugins if isinstance(p, KeepsRoom)), "")
+        self.unasked = frozenset(p.name for p in self.plugins if isinstance(p, StandsForUnasked))
         devices = [p for p in self.plugins if isinstance(p, Shaping)]  # there is one such plugin
         self.devices = cast("DynamicResources", devices[0]) if devices else None
 

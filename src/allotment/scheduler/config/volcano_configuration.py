@@ -26,6 +26,7 @@ from allotment.scheduler.config.configuration import (
     read,
     weights,
 )
+from allotment.scheduler.devices.pod_wants import NAME as DEVICES
 from allotment.scheduler.plugins.least_allocated import CPU_AND_MEMORY
 
 SCHEDULER = "volcano"
@@ -213,7 +214,7 @@ class _VolcanoReading:
         """Handles what a file leaves out: Volcano switches that off, but some of it is always on here."""
         if "nodeorder" not in named:
             self._scores = {
-                **dict.fromkeys((each for each in SCORES if each != "DynamicResources"), 0),
+                **dict.fromkeys((each for each in SCORES if each != DEVICES), 0),
                 **self._scores,
             }
         for name, what in (("gang", "gangs are"), ("predicates", "what nodes must be is")):

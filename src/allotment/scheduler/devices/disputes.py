@@ -6,21 +6,21 @@ the claim is left over: its pod cannot use it, and the claim's other devices sta
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from allotment.api.resource import ResourceClaim, ResourceClaimConsumerReference
     from allotment.scheduler.cluster import Cluster
-    from allotment.scheduler.pod import PodInfo
+    from allotment.scheduler.pod_progress import PodProgress
 
 
 class Disputes:
-    """Finds such claims, each once. ``waits`` tells whether this scheduler must still place a pod that is not being bound."""
+    """Finds such claims, each once."""
 
-    def __init__(self, cluster: Cluster, waits: Callable[[PodInfo], bool]) -> None:
+    def __init__(self, cluster: Cluster, progress: PodProgress) -> None:
         self._cluster = cluster
-        self._waits = waits
+        self._progress = progress
         self._found: dict[str, str] = {}  # claim → its version when found
 
     def left_over(self) -> Iterator[str]:
@@ -48,6 +48,6 @@ class Disputes:
         key = f"{namespace}/{user.name}"
         if user.resource == "podgroups":
             members = self._cluster.members.get(key, {}).values()
-            return bool(members) and all(self._waits(pod) for pod in members)
+            return bool(members) and all(self._progress.waits(pod) for pod in members)
         pod = self._cluster.pods.get(key)
-        return pod is not None and pod.uid == user.uid and self._waits(pod)
+        return pod is not None and pod.uid == user.uid and self._progress.waits(pod)

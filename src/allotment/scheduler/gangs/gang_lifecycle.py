@@ -7,7 +7,7 @@ at once when a gang is created. This module returns its decisions about a gang, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from allotment.scheduler.outbox import Outbox
     from allotment.scheduler.placement import Placement
     from allotment.scheduler.pod import PodInfo
+    from allotment.scheduler.pod_progress import PodProgress
     from allotment.scheduler.queue import QueueEntry, SchedulingQueue
 
 GANG_PREFIX = "gang:"
@@ -50,7 +51,7 @@ class GangPlaced:
     """Members of a gang that have their nodes in memory and must be bound together."""
 
     placements: Sequence[Placement]
-    party: BindingGroup
+    binding_group: BindingGroup
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +66,8 @@ class GangRefused:
 
 
 class Gangs:
-    """Gathers gangs and decides about them. ``waits`` tells whether this scheduler must still place a pod that is not being
-    bound. With ``on`` False there are no gangs: the pods of a group are placed one by one."""
+    """Gathers gangs and decides about them. With ``on`` False there are no gangs: the pods of a group are placed one by
+    one."""
 
     def __init__(
         self,
@@ -77,7 +78,7 @@ class Gangs:
         actions: SessionActions,
         statuses: GroupStatuses,
         outbox: Outbox,
-        waits: Callable[[PodInfo], bool],
+        progress: PodProgress,
         *,
         on: bool,
     ) -> None:
@@ -88,9 +89,9 @@ class Gangs:
         self._actions = actions
         self._statuses = statuses
         self._outbox = outbox
-        self._waits = waits
+        self._progress = progress
         self._on = on
-        self._parties: dict[str, BindingGroup] = {}  # group → its members being bound
+        self._binding_groups: dict[str, BindingGroup] = {}  # group → its members being bound
         # group → what makes room for it, and since when
         self._cleared: dict[str, tuple[Clearing, float]] = {}
         self._stirred: dict[str, None] = {}  # groups that changed since the last turn
@@ -133,19 +134,23 @@ class Gangs:
 
     def bound(self, binding: Binding) -> None:
         """Notes that a pod is bound, perhaps the last of its gang."""
-        party, group = binding.party, binding.pod.group
-        if party is not None and not party.members and self._parties.get(group) is party:
-            del self._parties[group]
-            if not party.broken:
+        binding_group, group = binding.binding_group, binding.pod.group
+        if (
+            binding_group is not None
+            and not binding_group.members
+            and self._binding_groups.get(group) is binding_group
+        ):
+            del self._binding_groups[group]
+            if not binding_group.broken:
                 self._queue.forgive(GANG_PREFIX + group)
 
-    def party(self, group: str) -> BindingGroup | None:
+    def binding_group(self, group: str) -> BindingGroup | None:
         """The members of a group that are being bound together, if any are."""
-        return self._parties.get(group)
+        return self._binding_groups.get(group)
 
-    def broken(self, party: BindingGroup, bound: Mapping[str, PodInfo]) -> None:
+    def broken(self, binding_group: BindingGroup, bound: Mapping[str, PodInfo]) -> None:
         """Handles a gang that can no longer reach its minimum while these members are bound."""
-        why = f"the gang {party.gang.name} could not be bound whole: {party.broken}"
+        why = f"the gang {binding_group.gang.name} could not be bound whole: {binding_group.broken}"
         for key, was in bound.items():
             pod = self._cluster.pods.get(key)
             if pod is None or pod.uid != was.uid or pod.leaving:
@@ -171,7 +176,7 @@ class Gangs:
     def _gather(self, group: str) -> GatheredGang | None:
         """Queues the unplaced members of a gang once enough of them exist."""
         gang, key = self.get(group), GANG_PREFIX + group
-        waiting = [pod for pod in self._cluster.members.get(group, {}).values() if self._waits(pod)]
+        waiting = [pod for pod in self._cluster.members.get(group, {}).values() if self._progress.waits(pod)]
         if gang is None or not waiting:
             self._queue.remove(key)
             if group not in self._cluster.members:
@@ -216,16 +221,16 @@ class Gangs:
         group = entry.key.removeprefix(GANG_PREFIX)
         gang = self.get(group)
         assert gang is not None
-        party = self._parties.get(group)
+        binding_group = self._binding_groups.get(group)
         need = self._need(gang)
         placed = self._actions.allocate(gang, entry.pods, need, self._clock.now)
         if isinstance(placed, NoNode):
             return self._refused(entry, gang, need, placed)
         self._queue.remove(entry.key)
         self._statuses.placed(group)
-        if party is None or not party.members or party.broken:
-            party = self._parties[group] = BindingGroup(gang)
-        return GangPlaced(placed, party)
+        if binding_group is None or not binding_group.members or binding_group.broken:
+            binding_group = self._binding_groups[group] = BindingGroup(gang)
+        return GangPlaced(placed, binding_group)
 
     def _refused(self, entry: QueueEntry, gang: Gang, need: GangNeed, refusal: NoNode) -> GangRefused:
         """Makes room for a gang that fits nowhere, if that is possible."""

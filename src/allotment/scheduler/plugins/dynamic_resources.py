@@ -117,6 +117,7 @@ class DynamicResources:
 
     name = NAME
     local = True
+    stands_for_unasked = True
     wakes: Sequence[Wake] = (*(Wake(kind, _EVERY) for kind in _KINDS), Wake(Pod, _LATER))
 
     def __init__(

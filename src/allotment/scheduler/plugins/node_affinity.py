@@ -53,6 +53,7 @@ class NodeAffinity:
 
     name = "NodeAffinity"
     local = True
+    stands_for_unasked = True
     wakes: Sequence[Wake] = (Wake(Node, frozenset({ObjectAction.ADD, ObjectAction.UPDATE})),)
 
     def pre_filter(self, cycle: Cycle) -> Status:

@@ -29,6 +29,7 @@ class NominatedNodes:
 
     name = NAME
     local = True
+    keeps_room = True
     wakes: Sequence[Wake] = (
         Wake(Pod, frozenset((ObjectAction.UPDATE, ObjectAction.DELETE))),
         Wake(Node, frozenset((ObjectAction.ADD, ObjectAction.UPDATE))),
