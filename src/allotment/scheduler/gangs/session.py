@@ -23,6 +23,7 @@ from allotment.scheduler.gangs.gang import GANG, task_of
 from allotment.scheduler.gangs.member_placement import Assignments, Bundle, SearchCutOff, frontier
 from allotment.scheduler.gangs.statement import Statement
 from allotment.scheduler.placement import Attempt, Placement, Placer
+from allotment.scheduler.plugins.node_affinity import NodeAffinity
 
 if TYPE_CHECKING:
     from allotment.api.resource import AllocationResult, ResourceClaim
@@ -90,7 +91,8 @@ class Session:
             refusals.insert(0 if trial.gave_up and not gave_up else len(refusals), told)
             budget, gave_up = trial.budget, gave_up or trial.gave_up
         if not refusals:
-            return NoNode(f"no node has the labels {', '.join(gang.topology)}", frozenset(("NodeAffinity",)))
+            words = f"no node has the labels {', '.join(gang.topology)}"
+            return NoNode(words, frozenset((NodeAffinity.name,)))  # what wakes it is a node with other labels
         return _together(refusals)
 
     def _domains(self, gang: Gang) -> list[Domain]:
