@@ -61,11 +61,12 @@ test-kubernetes: $(READY) kubernetes ## run the contract tests and kubectl's on 
 soak: $(READY) ## long random runs, and every random test with its full number of examples
 	@$(BIN)/pytest -rsfE -n auto --hypothesis-profile thorough -m "(soak or hypothesis) and not upstream and not kubernetes"
 
-check: $(READY) ## formatting, lint, types, the import contracts between layers, and the links of the docs
+check: $(READY) ## formatting, lint, types, the import contracts between layers, and the docs: their links and the command reference
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/python tools/command_reference.py --check
 	@$(BIN)/mkdocs build --strict --clean
 
 docs: $(READY) ## write the reference of all commands anew and build the site from docs/ into site/

@@ -93,7 +93,7 @@ def test_no_part_of_the_scheduler_knows_a_plugin_by_its_name() -> None:
         if module.startswith("scheduler/")
         and not module.startswith(("scheduler/config/", "scheduler/plugins/"))
         for node in ast.walk(tree)
-        if isinstance(node, ast.Constant) and node.value in PLUGINS
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in PLUGINS
     }
     assert names == {f"scheduler/devices/pod_wants.py: {DynamicResources.name}"}, (
         "where that plugin's parts have the name"

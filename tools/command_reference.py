@@ -1,10 +1,12 @@
 """Writes ``docs/reference/commands.md``: every command of ``allot`` with its help and its options, as click knows them.
 
-``make docs`` runs it. A test compares the page with what this tool would write, so that the page cannot fall behind the commands.
+``make docs`` runs it. ``make check`` runs it with ``--check``: it then writes nothing, and fails if the page has fallen behind the
+commands. A test compares them as well.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,6 +25,10 @@ do. Each command is also `kubectl dra COMMAND` where `kubectl-dra` is installed 
 
 
 def main() -> None:
+    if "--check" in sys.argv[1:]:
+        if TARGET.read_text() != page():
+            sys.exit(f"{TARGET.name} is behind the commands: `make docs` writes it anew")
+        return
     TARGET.parent.mkdir(exist_ok=True)
     TARGET.write_text(page())
 
@@ -45,10 +51,10 @@ def _sections(group: click.Group, context: click.Context) -> Iterator[str]:
 
 def _section(command: click.Command, context: click.Context) -> str:
     """A heading, the usage with the help text as a terminal shows them, and a list of the options."""
-    told = context.make_formatter()
-    command.format_usage(context, told)
-    command.format_help_text(context, told)
-    lines = [f"## {context.command_path}", "", "```text", told.getvalue().rstrip(), "```", ""]
+    formatter = context.make_formatter()
+    command.format_usage(context, formatter)
+    command.format_help_text(context, formatter)
+    lines = [f"## {context.command_path}", "", "```text", formatter.getvalue().rstrip(), "```", ""]
     options = [
         record
         for parameter in command.get_params(context)
