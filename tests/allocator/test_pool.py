@@ -140,7 +140,7 @@ def test_an_invalid_pool_says_why_and_has_no_devices(slices: list[ResourceSlice]
 
 
 def test_a_name_twice_on_different_nodes_goes_unnoticed() -> None:
-    """As upstream: duplicates are looked for among the devices of this node's slices alone."""
+    """As upstream: only the devices of this node's slices are compared."""
     pool = only([slice_(device("a"), name="x", of=2), slice_(device("a"), name="y", on="node-2", of=2)])
     assert pool.usable
 

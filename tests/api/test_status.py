@@ -1,4 +1,4 @@
-"""What is told of objects that are invalid."""
+"""What the message says about invalid objects."""
 
 from allotment.api.fields import FieldPath
 from allotment.api.status import MAX_NAME, MAX_TOLD, MAX_VALUES, invalid

@@ -1,4 +1,4 @@
-"""``allot up`` over a store that lost something, and on a disk that is full: what a person is told, and how to go on."""
+"""``allot up`` over a store that lost something, and on a disk that is full: what the message says, and how to go on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An outage is told once when it begins and once when it ends."""
+"""The log reports an outage once when it begins and once when it ends."""
 
 from __future__ import annotations
 

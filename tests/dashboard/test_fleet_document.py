@@ -1,4 +1,4 @@
-"""What people are told about what they may not see."""
+"""What the page says about devices that its reader may not see."""
 
 from __future__ import annotations
 

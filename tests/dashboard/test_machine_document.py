@@ -1,4 +1,4 @@
-"""What the page of machines is told: pools and groups, machines that were asked for, overlays, what there is to choose from."""
+"""What the page of machines shows: pools and groups, machines that were asked for, overlays, what there is to choose from."""
 
 from __future__ import annotations
 

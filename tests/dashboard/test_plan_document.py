@@ -1,4 +1,4 @@
-"""What the page is told of a plan: the sentence on top, what is put together, and that it stays small."""
+"""What the page shows of a plan: the sentence on top, what is put together, and that it stays small."""
 
 from __future__ import annotations
 

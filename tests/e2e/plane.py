@@ -83,7 +83,7 @@ class Part:
 
 
 class Plane:
-    """See the module. ``connect`` gives a new transport for one of ADMIN, SCHEDULER, CONTROLLERS."""
+    """A control plane for one test. ``connect`` gives a new transport for one of ADMIN, SCHEDULER, CONTROLLERS."""
 
     def __init__(
         self,

@@ -159,7 +159,7 @@ def promised(claim: ResourceClaim, number: int) -> Obj:
 
 
 def test_a_control_plane_that_is_killed_goes_on(program: Path, tmp_path: Path) -> None:
-    """Server, scheduler and controllers in one process; the nodes are played by another, which has to bear with it."""
+    """Server, scheduler and controllers in one process; another process simulates the nodes and must survive the restart."""
     folder = tmp_path / "data"
     whole = Mortal(tmp_path / "log", "up", "--data-dir", folder, "--port", free_port(), greeting="Ctrl-C")
     with (

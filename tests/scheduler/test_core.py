@@ -1,4 +1,4 @@
-"""The machine as a whole: pods come, wait, are told why, and are woken by what helps them."""
+"""The machine as a whole: pods come, wait, learn why, and are woken by what helps them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def bound(seat: Seat) -> list[str]:
     return [name.partition("/")[2] for name, each in seat.world.pods.items() if each.spec.node_name]
 
 
-# --- what people are told ---
+# --- what conditions and events say ---
 
 
 def test_the_same_is_said_once() -> None:

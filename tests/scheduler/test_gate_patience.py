@@ -1,4 +1,4 @@
-"""When a pod is told that its claim has not been made: soon, but not while whoever makes claims is busy making them."""
+"""When a condition says that the claim of a pod has not been made: soon, but not while whoever makes claims is busy making them."""
 
 from __future__ import annotations
 

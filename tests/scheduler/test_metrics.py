@@ -19,7 +19,7 @@ ANY = build.class_("any")
 
 
 class Told:
-    """A core, and metrics that are told what a driver would tell them."""
+    """A core, and metrics that get what a driver would report to them."""
 
     def __init__(self, configuration: Configuration = DEFAULT) -> None:
         self.registry = CollectorRegistry()

@@ -41,7 +41,7 @@ SHUT = Status(StatusCode.UNRESOLVABLE, "Nodes", "waits for a node")
 
 
 class Queued:
-    """A queue, and what it is told."""
+    """A queue, and the events that it gets."""
 
     def __init__(self) -> None:
         self.clock = Clock()

@@ -59,7 +59,7 @@ class Act:
 
 
 class Walk:
-    """See the module. ``schedulers`` work on the same pods."""
+    """A random walk. ``schedulers`` work on the same pods."""
 
     def __init__(
         self,

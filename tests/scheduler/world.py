@@ -8,7 +8,7 @@ A ``Seat`` is one scheduler: what the server did comes to it through a queue per
 its writes lie about until the test performs them, with one of the outcomes of ``Fate``; replies too come when they are
 delivered. A crash throws the core away; a new one starts from what the server has then.
 
-After everything that a core is told, its ``validate`` runs, and the rules of ``World.check``.
+After each event that a core handles, its ``validate`` runs, and the rules of ``World.check``.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def key_of(obj: ApiStruct) -> str:
 
 
 class World:
-    """See the module."""
+    """A server in memory with its controllers."""
 
     def __init__(self, *objects: ApiStruct, admits: bool = True) -> None:
         self.now = 1_000_000.0
@@ -405,7 +405,7 @@ class World:
         With one exception, where several schedulers place the same pods: one gives back a claim that keeps a waiting pod from
         every node, while another is just binding that pod. Neither can know: a binding can name the version of its pod
         but not of a claim, the write of a claim that of the claim but not of the pod, and nothing writes both at once. It would take
-        a mark on the pod, written before anything is given back and heeded by all who bind, which other schedulers do not
+        a mark on the pod, written before anything is given back and respected by all who bind, which other schedulers do not
         do. Hence leader election; and a node checks before it starts a pod that the claim is still the pod's. What each can know
         is checked when it speaks (``Seat``): it takes nothing from a pod that it has seen bound.
         """

@@ -29,9 +29,9 @@ MAX_TOLD = 200
 """The most errors listed for one object; the rest is only counted. A body of 3 MiB can hold a hundred thousand."""
 
 MAX_VALUE, MAX_VALUES = 10_000, 100_000
-"""Characters of one wrong value that are told, and of all of one object: each error may be about the whole body."""
+"""Characters of one wrong value that a message shows, and of all wrong values of one object: each error may be about the whole body."""
 MAX_NAME = 1_000
-"""Characters of the object's name that are told: the longest names of any kind are shorter, and it may be what is wrong."""
+"""Characters of the object's name that a message shows: the longest names of any kind are shorter, and it may be what is wrong."""
 
 
 class StatusError(Exception):

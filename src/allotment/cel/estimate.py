@@ -79,7 +79,7 @@ class EstimatedArgument:
     """Way from a variable through fields, ``@items``, ``@keys``, ``@values``; empty where unknown."""
     expr: Expr | None = None
     computed: Range | None = None
-    """The size, where the expression itself tells it (a literal, a concatenation of known sizes)."""
+    """The size, where the expression itself shows it (a literal, a concatenation of known sizes)."""
 
 
 class ArgumentSizes(Protocol):

@@ -181,7 +181,7 @@ class Indifferent(Protocol):
 
 @runtime_checkable
 class Filter(Protocol):
-    """Whether the pod can run on a node. ``local``: see the module."""
+    """Whether the pod can run on a node. ``local``: see the module's docstring."""
 
     local: bool
 
@@ -256,7 +256,7 @@ class Protected:
 
 @runtime_checkable
 class Score(Protocol):
-    """How good a node is, from 0 to ``MAX_SCORE``. ``local``: see the module; a local score needs no normalising."""
+    """How good a node is, from 0 to ``MAX_SCORE``. ``local``: see the module's docstring; a local score needs no normalising."""
 
     local: bool
 

@@ -16,7 +16,7 @@ Question = tuple[str, str, str, str]
 """Verb, group, resource, subresource."""
 
 _LISTED_RULES: Final = 32
-"""Rules that are faster gone through than looked up."""
+"""The most rules that are faster to go through than to look up."""
 _RULE_ANSWERS_REMEMBERED: Final = 1024
 """Answers kept with a role; only those that took some looking."""
 

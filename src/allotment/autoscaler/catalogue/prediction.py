@@ -1,4 +1,4 @@
-"""Compares what a machine published with the prediction, and tells whether it has published everything that is awaited.
+"""Compares what a machine published with the prediction, and says whether it has published everything that we expect.
 
 A new node counts as ready when each requested driver has a complete pool. Then its devices are compared with the prediction
 by driver and name, because the driver chooses the names of pools and slices. Known values must be as predicted. A value that

@@ -27,7 +27,7 @@ class AddressError(CelRuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class IP:
-    """One address. ``width`` is 32 or 128 and tells the family."""
+    """One address. ``width`` is 32 or 128, which identifies the family."""
 
     cel_type: ClassVar = types.IP
     bits: int

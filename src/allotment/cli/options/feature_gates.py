@@ -32,7 +32,7 @@ def _switched_off(ctx: click.Context, parameter: click.Parameter, value: str | N
 
 
 def feature_gates_option(function: F) -> F:
-    """Passes ``switched_off: frozenset[str]``: the names of controllers that shall not run, and DEVICES."""
+    """Passes ``switched_off: frozenset[str]``: the names of controllers that must not run, and DEVICES."""
     option = click.option(
         "--feature-gates",
         "switched_off",

@@ -184,7 +184,7 @@ class Jobs:
                 await self._offspring.patch(owner, pod, {"metadata": {"finalizers": kept or None}})
 
     async def _delete(self, job: Obj, pods: list[Pod], *, counted: bool) -> None:
-        """Deletes pods; if they shall not count as failed, the finalizer is removed first."""
+        """Deletes pods; if they must not count as failed, it removes the finalizer first."""
         owner = job["metadata"]["uid"]
 
         async def one(number: int) -> None:

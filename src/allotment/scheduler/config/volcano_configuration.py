@@ -217,10 +217,8 @@ class _VolcanoReading:
                 **dict.fromkeys((each for each in SCORES if each != DEVICES), 0),
                 **self._scores,
             }
-        for name, what in (("gang", "gangs are"), ("predicates", "what nodes must be is")):
+        for name, what in (("gang", "gangs"), ("predicates", "the conditions on nodes")):
             if name not in named:
-                self._ignored.append(f"tiers: without {name}: {what} heeded all the same")
+                self._ignored.append(f"tiers: without {name}: {what} still apply")
         if not {"capacity", "proportion"} & named.keys():
-            self._ignored.append(
-                "tiers: without capacity and proportion: what queues may use is heeded all the same"
-            )
+            self._ignored.append("tiers: without capacity and proportion: the limits of queues still apply")

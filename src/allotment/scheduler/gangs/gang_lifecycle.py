@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from allotment.scheduler.queue import QueueEntry, SchedulingQueue
 
 GANG_PREFIX = "gang:"
-"""The prefix of gangs' keys in the queue, which tells them from pods."""
+"""The prefix of gangs' keys in the queue, which distinguishes them from pods."""
 INCOMPLETE = "allotment.dev/GangIncomplete"
 """The condition of a bound pod whose gang could not be bound whole, if no controller would recreate the pod."""
 

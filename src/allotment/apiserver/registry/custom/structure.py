@@ -116,7 +116,7 @@ def _types(raw: Raw, kind: str, level: _Level, path: FieldPath) -> Iterator[Fiel
 
 
 def _heads(raw: Raw, level: _Level, path: FieldPath) -> Iterator[FieldError]:
-    """What is said of apiVersion, kind and metadata of whole objects."""
+    """What a schema may say about apiVersion, kind and metadata of whole objects."""
     properties, at = raw.get("properties") or {}, path.child("properties")
     whole = level is _Level.ROOT or raw.get("x-kubernetes-embedded-resource")
     for name in ("kind", "apiVersion"):
