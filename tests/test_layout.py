@@ -12,11 +12,25 @@ from allotment.scheduler.plugins.dynamic_resources import DynamicResources
 from tests.checkout import CHECKOUT
 
 SOURCE = CHECKOUT / "src" / "allotment"
+TESTS = CHECKOUT / "tests"
 MODULES = sorted(SOURCE.rglob("*.py"))
 TREES = {path.relative_to(SOURCE).as_posix(): ast.parse(path.read_text()) for path in MODULES}
 
 MOST_MODULES = 40
 """Of one folder, its ``__init__`` included."""
+BUILDERS = {"pod", "node", "claim", "slice_", "device_class"}
+BUILDER_MODULES = {
+    "allocator/build.py",  # typed objects for the allocator
+    "allocator/trees.py",  # the same of KEP-4381 semantic parameters
+    "api/validation/builders.py",  # objects that are slightly wrong
+    "builders/plain.py",
+    "builders/typed.py",
+    "controllers/machines/world.py",  # claims for machines
+    "controllers/simulation/simulated.py",
+    "problems/inventory.py",  # random ones
+    "scheduler/storage.py",  # claims for volumes, and pods that use them
+}
+"""Elsewhere a test may fill in what matters to it, under a name that says what that is."""
 REPEATED_LINES = 10
 """A passage of so many lines must not stand twice."""
 
@@ -98,6 +112,16 @@ def test_no_part_of_the_scheduler_knows_a_plugin_by_its_name() -> None:
     assert names == {f"scheduler/devices/pod_wants.py: {DynamicResources.name}"}, (
         "where that plugin's parts have the name"
     )
+
+
+def test_objects_for_tests_are_built_in_few_places() -> None:
+    found = {
+        path.relative_to(TESTS).as_posix()
+        for path in TESTS.rglob("*.py")
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name in BUILDERS
+    }
+    assert found == BUILDER_MODULES
 
 
 def _counts(text: str) -> bool:

@@ -11,7 +11,7 @@ from allotment.api.defaults import with_defaults
 NOW = "2026-01-02T03:04:05Z"
 
 
-def claim(**fields: Any) -> dict[str, Any]:
+def claim_asking(**fields: Any) -> dict[str, Any]:
     request = {"name": "r", "exactly": {"deviceClassName": "gpu", **fields}}
     return {"spec": {"devices": {"requests": [request]}}}
 
@@ -26,7 +26,7 @@ def result(**toleration: Any) -> dict[str, Any]:
     return {"spec": {}, "status": {"allocation": {"devices": {"results": [made]}}}}
 
 
-def slice_(**taint: Any) -> dict[str, Any]:
+def tainted_slice(**taint: Any) -> dict[str, Any]:
     taints = [{"key": "a", "effect": "None", **taint}]
     pool = {"name": "p", "generation": 1, "resourceSliceCount": 1}
     return {"spec": {"driver": "d", "pool": pool, "devices": [{"name": "x", "taints": taints}]}}
@@ -44,28 +44,28 @@ def template(spec: dict[str, Any]) -> dict[str, Any]:
 CASES: dict[str, tuple[type[Any], dict[str, Any], dict[str, Any]]] = {
     "mode and count": (
         resource.ResourceClaim,
-        claim(),
-        claim(allocationMode="ExactCount", count=1),
+        claim_asking(),
+        claim_asking(allocationMode="ExactCount", count=1),
     ),
     "a count of zero is an absent one": (
         resource.ResourceClaim,
-        claim(count=0),
-        claim(allocationMode="ExactCount", count=1),
+        claim_asking(count=0),
+        claim_asking(allocationMode="ExactCount", count=1),
     ),
     "a count stays": (
         resource.ResourceClaim,
-        claim(count=-3),
-        claim(allocationMode="ExactCount", count=-3),
+        claim_asking(count=-3),
+        claim_asking(allocationMode="ExactCount", count=-3),
     ),
     "All has no count": (
         resource.ResourceClaim,
-        claim(allocationMode="All"),
-        claim(allocationMode="All"),
+        claim_asking(allocationMode="All"),
+        claim_asking(allocationMode="All"),
     ),
     "an unknown mode has no count": (
         resource.ResourceClaim,
-        claim(allocationMode="Some"),
-        claim(allocationMode="Some"),
+        claim_asking(allocationMode="Some"),
+        claim_asking(allocationMode="Some"),
     ),
     "alternatives": (
         resource.ResourceClaim,
@@ -74,8 +74,10 @@ CASES: dict[str, tuple[type[Any], dict[str, Any], dict[str, Any]]] = {
     ),
     "tolerations": (
         resource.ResourceClaim,
-        claim(allocationMode="All", tolerations=[{"key": "a"}, {"operator": "Exists"}]),
-        claim(allocationMode="All", tolerations=[{"key": "a", "operator": "Equal"}, {"operator": "Exists"}]),
+        claim_asking(allocationMode="All", tolerations=[{"key": "a"}, {"operator": "Exists"}]),
+        claim_asking(
+            allocationMode="All", tolerations=[{"key": "a", "operator": "Equal"}, {"operator": "Exists"}]
+        ),
     ),
     "tolerations of results": (
         resource.ResourceClaim,
@@ -84,14 +86,14 @@ CASES: dict[str, tuple[type[Any], dict[str, Any], dict[str, Any]]] = {
     ),
     "templates": (
         resource.ResourceClaimTemplate,
-        template(claim()),
-        template(claim(allocationMode="ExactCount", count=1)),
+        template(claim_asking()),
+        template(claim_asking(allocationMode="ExactCount", count=1)),
     ),
-    "taints of devices": (resource.ResourceSlice, slice_(), slice_(timeAdded=NOW)),
+    "taints of devices": (resource.ResourceSlice, tainted_slice(), tainted_slice(timeAdded=NOW)),
     "an older taint": (
         resource.ResourceSlice,
-        slice_(timeAdded="2020-01-01T00:00:00Z"),
-        slice_(timeAdded="2020-01-01T00:00:00Z"),
+        tainted_slice(timeAdded="2020-01-01T00:00:00Z"),
+        tainted_slice(timeAdded="2020-01-01T00:00:00Z"),
     ),
     "taint rules": (resource.DeviceTaintRule, rule(), rule(timeAdded=NOW)),
     "classes have none": (resource.DeviceClass, {"spec": {}}, {"spec": {}}),

@@ -27,13 +27,13 @@ def cluster(*objects: ApiStruct, **devices: int) -> Seat:
     return Seat(world)
 
 
-def pod(name: str, **more: Any) -> Pod:
+def device_pod(name: str, **more: Any) -> Pod:
     return typed.pod(name, **{"templates": {"d": "one"}, **more})
 
 
 def test_a_pod_with_claims_but_no_cpu_or_memory_is_not_counted_as_ready_unplaced() -> None:
     """It asks for nothing but a device: of a gang of two, where only one device is, none is bound."""
-    seat = cluster(gang(2), pod("a", group="g"), pod("b", group="g"), n=1)
+    seat = cluster(gang(2), device_pod("a", group="g"), device_pod("b", group="g"), n=1)
 
     settle(seat.world)
 
@@ -42,10 +42,10 @@ def test_a_pod_with_claims_but_no_cpu_or_memory_is_not_counted_as_ready_unplaced
 
 
 def test_nobody_is_evicted_who_frees_no_devices() -> None:
-    seat = cluster(pod("idle", templates={}, cpu=1), pod("busy", cpu=1, priority=1), n=1)
+    seat = cluster(device_pod("idle", templates={}, cpu=1), device_pod("busy", cpu=1, priority=1), n=1)
     settle(seat.world)
 
-    seat.world.put(pod("new", cpu=1, priority=5))
+    seat.world.put(device_pod("new", cpu=1, priority=5))
     settle(seat.world)
 
     assert [each.name for each in seat.said if isinstance(each, DeletePod)] == ["busy"]
@@ -53,7 +53,7 @@ def test_nobody_is_evicted_who_frees_no_devices() -> None:
 
 
 def test_pods_with_extended_resources_do_not_skip_what_comes_before_the_binding() -> None:
-    seat = place(pod("p", templates={}, more={GPU: 1}))
+    seat = place(device_pod("p", templates={}, more={GPU: 1}))
     settle(seat.world)
 
     kinds = [type(each) for each in seat.said]
@@ -65,8 +65,8 @@ def test_pods_with_extended_resources_do_not_skip_what_comes_before_the_binding(
 @pytest.mark.parametrize("failing", [0, 1], ids=["the finalizer", "the status"])
 def test_what_comes_before_the_binding_is_rolled_back_when_it_fails(failing: int) -> None:
     """Of two claims one fails: the other, which was written, is given back; and other pods go on."""
-    seat = place(pod("p", templates={}, claims=["a", "b"]), claim("a"), claim("b"))
-    seat.world.put(pod("other", templates={}))
+    seat = place(device_pod("p", templates={}, claims=["a", "b"]), claim("a"), claim("b"))
+    seat.world.put(device_pod("other", templates={}))
     hear(seat)
     seat.turn(2)
     (bind,) = [number for number, each in enumerate(seat.writes) if isinstance(each, Bind)]
@@ -86,7 +86,7 @@ def test_what_comes_before_the_binding_is_rolled_back_when_it_fails(failing: int
 
 def test_no_device_is_leaked_when_a_later_step_fails() -> None:
     """The claim is written, and then the binding is refused."""
-    seat = cluster(pod("p"), n=1)
+    seat = cluster(device_pod("p"), n=1)
     seat.catch_up()
     seat.turn()
     step(seat)
@@ -111,8 +111,8 @@ def test_a_shared_claim_s_node_holds_for_the_second_pod_too() -> None:
         seat = cluster(
             group,
             claim("shared"),
-            pod("a", **shared, **members),
-            pod("b", cpu=4, **shared, **members),
+            device_pod("a", **shared, **members),
+            device_pod("b", cpu=4, **shared, **members),
             m=1,
             n=0,
             o=1,

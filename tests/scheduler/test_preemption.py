@@ -19,7 +19,7 @@ from tests.scheduler import storage
 from tests.scheduler.world import Fate, Seat, World, settle
 
 
-def pod(name: str, priority: int = 0, *, cpu: int = 1, device: bool = True, **more: Any) -> Pod:
+def device_pod(name: str, priority: int = 0, *, cpu: int = 1, device: bool = True, **more: Any) -> Pod:
     return typed.pod(
         name, cpu=cpu, priority=priority, **{"templates": {"d": "one"} if device else {}, **more}
     )
@@ -65,70 +65,75 @@ def message(of: Pod) -> str:
 
 
 def test_the_least_important_goes() -> None:
-    assert evicted(full(pod("a", 3), pod("b", 1)), pod("new", 5)) == ["b"]
+    assert evicted(full(device_pod("a", 3), device_pod("b", 1)), device_pod("new", 5)) == ["b"]
 
 
 def test_nobody_of_the_same_importance_goes() -> None:
-    assert evicted(full(pod("a", 5), pod("b", 5)), pod("new", 5)) == []
+    assert evicted(full(device_pod("a", 5), device_pod("b", 5)), device_pod("new", 5)) == []
 
 
 def test_no_more_go_than_are_needed() -> None:
-    assert len(evicted(full(pod("a"), pod("b")), pod("new", 5))) == 1
+    assert len(evicted(full(device_pod("a"), device_pod("b")), device_pod("new", 5))) == 1
 
 
 def test_as_many_go_as_are_needed() -> None:
-    assert evicted(full(pod("a"), pod("b")), pod("new", 5, templates={"d": "two"})) == ["a", "b"]
+    assert evicted(full(device_pod("a"), device_pod("b")), device_pod("new", 5, templates={"d": "two"})) == [
+        "a",
+        "b",
+    ]
 
 
 def test_of_several_nodes_that_with_the_least_important_victims() -> None:
-    seat = full(pod("a", 3), pod("b", 1), nodes={"m": 1, "n": 1})
+    seat = full(device_pod("a", 3), device_pod("b", 1), nodes={"m": 1, "n": 1})
 
-    assert evicted(seat, pod("new", 5)) == ["b"]
+    assert evicted(seat, device_pod("new", 5)) == ["b"]
 
 
 def test_of_several_nodes_that_with_the_fewest_victims() -> None:
     seat = full(
-        pod("a", device=False, cpu=8, selector={typed.HOSTNAME: "m"}),
-        pod("b", device=False, cpu=8, selector={typed.HOSTNAME: "m"}),
-        pod("c", device=False, cpu=16, selector={typed.HOSTNAME: "n"}),
+        device_pod("a", device=False, cpu=8, selector={typed.HOSTNAME: "m"}),
+        device_pod("b", device=False, cpu=8, selector={typed.HOSTNAME: "m"}),
+        device_pod("c", device=False, cpu=16, selector={typed.HOSTNAME: "n"}),
         nodes={"m": 0, "n": 0},
     )
 
-    assert evicted(seat, pod("new", 5, device=False, cpu=16)) == ["c"]
+    assert evicted(seat, device_pod("new", 5, device=False, cpu=16)) == ["c"]
 
 
 def test_who_frees_nothing_that_is_needed_stays() -> None:
     """The pod needs a device; one without devices is less important, and goes nowhere."""
-    seat = full(pod("idle", 0, device=False), pod("a", 3), pod("b", 3))
+    seat = full(device_pod("idle", 0, device=False), device_pod("a", 3), device_pod("b", 3))
 
-    assert evicted(seat, pod("new", 5)) in (["a"], ["b"])
+    assert evicted(seat, device_pod("new", 5)) in (["a"], ["b"])
 
 
 def test_where_no_going_helps_nobody_goes() -> None:
-    assert evicted(full(pod("a"), nodes={"n": 1}), pod("new", 5, templates={"d": "two"})) == []
+    assert evicted(full(device_pod("a"), nodes={"n": 1}), device_pod("new", 5, templates={"d": "two"})) == []
 
 
 def test_a_pod_that_must_not_drive_out_others_does_not() -> None:
-    assert evicted(full(pod("a"), pod("b")), pod("new", 5, preemption_policy="Never")) == []
+    assert (
+        evicted(full(device_pod("a"), device_pod("b")), device_pod("new", 5, preemption_policy="Never")) == []
+    )
 
 
 # --- shared claims ---
 
 
 def sharing(name: str, priority: int = 0) -> Pod:
-    return pod(name, priority, templates={}, claims=["shared"])
+    return device_pod(name, priority, templates={}, claims=["shared"])
 
 
 def test_a_shared_claim_is_free_only_if_all_its_users_go() -> None:
     seat = full(claim("shared"), sharing("a"), sharing("b"), nodes={"n": 1})
 
-    assert evicted(seat, pod("new", 5)) == ["a", "b"]
+    assert evicted(seat, device_pod("new", 5)) == ["a", "b"]
 
 
 def test_if_one_user_of_a_shared_claim_cannot_go_none_does() -> None:
     seat = full(claim("shared"), sharing("a"), sharing("b", 9), nodes={"n": 1})
 
-    assert evicted(seat, pod("new", 5)) == []
+    assert evicted(seat, device_pod("new", 5)) == []
 
 
 # --- volumes ---
@@ -137,7 +142,7 @@ def test_if_one_user_of_a_shared_claim_cannot_go_none_does() -> None:
 def test_who_has_a_claim_for_one_pod_alone_goes_for_a_more_important_pod() -> None:
     """Also where another node would have room for the pod, but not for its claim's volume."""
     mine = storage.claim("c", bound="v", modes=["ReadWriteOncePod"])
-    there = [mine, storage.taken(storage.volume("v", on="n"), mine), pod("idle", 1, device=False)]
+    there = [mine, storage.taken(storage.volume("v", on="n"), mine), device_pod("idle", 1, device=False)]
     seat = full(*there, storage.pod("a", "c", priority=3), nodes={"m": 0, "n": 0})
 
     assert evicted(seat, storage.pod("same", "c", priority=3)) == []
@@ -161,25 +166,29 @@ def test_volumes_are_detached_for_a_more_important_pod_where_a_node_has_too_many
 
 
 def test_a_budget_that_is_used_up_protects_its_pods() -> None:
-    seat = full(budget(0, app="a"), pod("a", 0, labels={"app": "a"}), pod("b", 3))
+    seat = full(budget(0, app="a"), device_pod("a", 0, labels={"app": "a"}), device_pod("b", 3))
 
-    assert evicted(seat, pod("new", 5)) == ["b"]
+    assert evicted(seat, device_pod("new", 5)) == ["b"]
 
 
 def test_no_more_go_than_the_budget_allows() -> None:
-    seat = full(budget(1, app="a"), pod("a", labels={"app": "a"}), pod("b", labels={"app": "a"}))
+    seat = full(
+        budget(1, app="a"), device_pod("a", labels={"app": "a"}), device_pod("b", labels={"app": "a"})
+    )
 
-    assert evicted(seat, pod("new", 5, templates={"d": "two"})) == []
+    assert evicted(seat, device_pod("new", 5, templates={"d": "two"})) == []
 
 
 def test_a_budget_is_about_its_own_pods() -> None:
-    assert evicted(full(budget(0, app="x"), pod("a"), pod("b", 3)), pod("new", 5)) == ["a"]
+    assert evicted(full(budget(0, app="x"), device_pod("a"), device_pod("b", 3)), device_pod("new", 5)) == [
+        "a"
+    ]
 
 
 def test_a_budget_that_goes_protects_nobody() -> None:
     blocking = budget(0, app="a")
-    seat = full(blocking, pod("a", labels={"app": "a"}), pod("b", labels={"app": "a"}))
-    seat.world.put(pod("new", 5))
+    seat = full(blocking, device_pod("a", labels={"app": "a"}), device_pod("b", labels={"app": "a"}))
+    seat.world.put(device_pod("new", 5))
     settle(seat.world)
     assert not seat.world.pod("new").spec.node_name
     assert message(seat.world.pod("new")) == (
@@ -194,8 +203,8 @@ def test_a_budget_that_goes_protects_nobody() -> None:
 
 
 def test_budgets_are_not_blamed_where_the_pods_that_they_protect_would_not_do() -> None:
-    seat = full(budget(0, app="a"), pod("a", labels={"app": "a"}), pod("b", 7))
-    seat.world.put(pod("new", 5, templates={"d": "two"}))
+    seat = full(budget(0, app="a"), device_pod("a", labels={"app": "a"}), device_pod("b", 7))
+    seat.world.put(device_pod("new", 5, templates={"d": "two"}))
     settle(seat.world)
     assert message(seat.world.pod("new")) == "0/1 nodes: 1 has every any in use"
 
@@ -204,8 +213,8 @@ def test_budgets_are_not_blamed_where_the_pods_that_they_protect_would_not_do() 
 
 
 def test_the_pod_is_nominated_and_gets_the_place() -> None:
-    seat = full(pod("a"), pod("b"))
-    evicted(seat, pod("new", 5))
+    seat = full(device_pod("a"), device_pod("b"))
+    evicted(seat, device_pod("new", 5))
     assert any(
         isinstance(each, PatchPod) and each.patch["status"].get("nominatedNodeName") == "n"
         for each in seat.writes
@@ -219,18 +228,18 @@ def test_the_pod_is_nominated_and_gets_the_place() -> None:
 
 
 def test_room_that_was_made_is_not_given_to_who_comes_later() -> None:
-    seat = full(pod("a"), pod("b"))
-    evicted(seat, pod("new", 5))
+    seat = full(device_pod("a"), device_pod("b"))
+    evicted(seat, device_pod("new", 5))
 
-    seat.world.put(pod("late", 5))
+    seat.world.put(device_pod("late", 5))
     settle(seat.world)
 
     assert seat.world.pod("new").spec.node_name == "n"
 
 
 def test_nobody_else_is_evicted_while_victims_are_leaving() -> None:
-    seat = full(pod("a"), pod("b"))
-    first = evicted(seat, pod("new", 5))
+    seat = full(device_pod("a"), device_pod("b"))
+    first = evicted(seat, device_pod("new", 5))
     while seat.writes:
         seat.perform()
     seat.catch_up()  # the victim is leaving, and stays for a while
@@ -245,8 +254,8 @@ def test_nobody_else_is_evicted_while_victims_are_leaving() -> None:
 
 
 def test_nor_after_a_restart() -> None:
-    seat = full(pod("a"), pod("b"))
-    evicted(seat, pod("new", 5))
+    seat = full(device_pod("a"), device_pod("b"))
+    evicted(seat, device_pod("new", 5))
     while seat.writes:
         seat.perform()
     seat.crash()
@@ -260,8 +269,8 @@ def test_nor_after_a_restart() -> None:
 
 @pytest.mark.parametrize("fate", [Fate.TIMEOUT, Fate.LOST])
 def test_an_eviction_without_an_answer_is_repeated(fate: Fate) -> None:
-    seat = full(pod("a"), pod("b"))
-    evicted(seat, pod("new", 5))
+    seat = full(device_pod("a"), device_pod("b"))
+    evicted(seat, device_pod("new", 5))
     number = next(n for n, each in enumerate(seat.writes) if isinstance(each, DeletePod))
     seat.perform(number, fate)
 
@@ -272,8 +281,8 @@ def test_an_eviction_without_an_answer_is_repeated(fate: Fate) -> None:
 
 
 def test_a_pod_whose_victims_may_not_be_evicted_keeps_no_room() -> None:
-    seat = full(pod("a"), pod("b"))
-    evicted(seat, pod("new", 5))
+    seat = full(device_pod("a"), device_pod("b"))
+    evicted(seat, device_pod("new", 5))
     number = next(n for n, each in enumerate(seat.writes) if isinstance(each, DeletePod))
 
     seat.perform(number, Fate.REFUSED)
@@ -285,8 +294,8 @@ def test_a_pod_whose_victims_may_not_be_evicted_keeps_no_room() -> None:
 
 
 def test_victims_that_do_not_go_are_not_waited_for_for_ever() -> None:
-    seat = full(pod("a", 0), pod("b", 1))
-    evicted(seat, pod("new", 5))
+    seat = full(device_pod("a", 0), device_pod("b", 1))
+    evicted(seat, device_pod("new", 5))
     while seat.writes:
         seat.perform()
     seat.catch_up()

@@ -28,12 +28,12 @@ SCHEMAS = st.sampled_from(KINDS).map(lambda kind: schema_of(*kind))
 SLOW = settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 
 
-def pod(**fields: Any) -> dict[str, Any]:
+def as_pod(**fields: Any) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Pod", **fields}
 
 
 def container(**fields: Any) -> dict[str, Any]:
-    return pod(spec={"containers": [fields]})
+    return as_pod(spec={"containers": [fields]})
 
 
 def test_an_object_that_fits_is_returned_as_it_came() -> None:
@@ -42,7 +42,7 @@ def test_an_object_that_fits_is_returned_as_it_came() -> None:
 
 
 def test_what_is_shared_with_an_object_that_fits_is_not_looked_at() -> None:
-    known = pod(spec={"containers": [{"not": "looked at"}]}, metadata={"name": "a"})
+    known = as_pod(spec={"containers": [{"not": "looked at"}]}, metadata={"name": "a"})
     assert conform(POD, {**known, "metadata": {"name": "b"}}, known).unknown == []
     assert conform(POD, {**known, "metadata": {"nope": "b"}}, known).unknown != []
     assert conform(POD, known).unknown != []
@@ -69,10 +69,10 @@ def outcome(schema: Schema, obj: Any, known: Any) -> Any:
 @pytest.mark.parametrize(
     ("obj", "unknown"),
     [
-        (pod(Spec={}), ["Spec"]),  # names are case-sensitive
+        (as_pod(Spec={}), ["Spec"]),  # names are case-sensitive
         (container(foo=1, ports=[{"bar": 2}]), ["spec.containers[0].foo", "spec.containers[0].ports[0].bar"]),
-        (pod(metadata={"nope": None}), ["metadata.nope"]),
-        (pod(foo={"a": {"b": 1}}), ["foo"]),  # and nothing of what is in it
+        (as_pod(metadata={"nope": None}), ["metadata.nope"]),
+        (as_pod(foo={"a": {"b": 1}}), ["foo"]),  # and nothing of what is in it
     ],
 )
 def test_unknown_fields_are_left_out_and_told_by_path(obj: dict[str, Any], unknown: list[str]) -> None:
@@ -89,9 +89,9 @@ def test_fields_in_maps_are_told_with_the_key() -> None:
 
 
 def test_null_means_absent_for_a_field_and_zero_in_lists_and_maps() -> None:
-    obj = pod(metadata={"labels": {"a": None}, "finalizers": [None], "creationTimestamp": None}, spec=None)
-    assert conform(POD, obj).obj == pod(metadata={"labels": {"a": ""}, "finalizers": [""]})
-    assert conform(POD, pod(spec={"containers": [None]})).obj == pod(spec={"containers": [{}]})
+    obj = as_pod(metadata={"labels": {"a": None}, "finalizers": [None], "creationTimestamp": None}, spec=None)
+    assert conform(POD, obj).obj == as_pod(metadata={"labels": {"a": ""}, "finalizers": [""]})
+    assert conform(POD, as_pod(spec={"containers": [None]})).obj == as_pod(spec={"containers": [{}]})
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_quantities_are_stored_in_canonical_form(sent: Any, stored: str) -> None
 
 
 def test_times_are_stored_in_utc_and_whole_seconds() -> None:
-    made = conform(POD, pod(metadata={"creationTimestamp": "2026-01-01T00:30:00.9+01:00"})).obj
+    made = conform(POD, as_pod(metadata={"creationTimestamp": "2026-01-01T00:30:00.9+01:00"})).obj
     assert made["metadata"]["creationTimestamp"] == "2025-12-31T23:30:00Z"
 
 
@@ -120,23 +120,23 @@ def test_what_the_schema_leaves_open_stays_untouched() -> None:
     ("obj", "why"),
     [
         (
-            pod(metadata={"labels": "x"}),
+            as_pod(metadata={"labels": "x"}),
             "json: cannot unmarshal string into Go struct field ObjectMeta.metadata.labels of type map[string]string",
         ),
         (
-            pod(metadata={"labels": {"a": 1}}),
+            as_pod(metadata={"labels": {"a": 1}}),
             "json: cannot unmarshal number into Go struct field ObjectMeta.metadata.labels of type string",
         ),
         (
-            pod(metadata=[]),
+            as_pod(metadata=[]),
             "json: cannot unmarshal array into Go struct field Pod.metadata of type v1.ObjectMeta",
         ),
         (
-            pod(spec={"containers": {}}),
+            as_pod(spec={"containers": {}}),
             "json: cannot unmarshal object into Go struct field PodSpec.spec.containers of type []v1.Container",
         ),
         (
-            pod(spec={"containers": [1]}),
+            as_pod(spec={"containers": [1]}),
             "json: cannot unmarshal number into Go struct field PodSpec.spec.containers of type v1.Container",
         ),
         (
@@ -150,7 +150,7 @@ def test_what_the_schema_leaves_open_stays_untouched() -> None:
             " ContainerPort.spec.containers.ports.containerPort of type int32",
         ),
         (
-            pod(spec={"hostNetwork": "true"}),
+            as_pod(spec={"hostNetwork": "true"}),
             "json: cannot unmarshal string into Go struct field PodSpec.spec.hostNetwork of type bool",
         ),
         (
@@ -158,11 +158,11 @@ def test_what_the_schema_leaves_open_stays_untouched() -> None:
             "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
         ),
         (
-            pod(metadata={"creationTimestamp": "x"}),
+            as_pod(metadata={"creationTimestamp": "x"}),
             'parsing time "x" as "2006-01-02T15:04:05Z07:00": cannot parse "x" as "2006"',
         ),
         (
-            pod(metadata={"creationTimestamp": 5}),
+            as_pod(metadata={"creationTimestamp": 5}),
             "json: cannot unmarshal number into Go struct field ObjectMeta.metadata.creationTimestamp of type string",
         ),
     ],
@@ -199,7 +199,7 @@ def test_no_more_unknown_fields_are_told_than_upstream_tells() -> None:
 
 def test_a_huge_number_is_refused_without_writing_it_out() -> None:
     with pytest.raises(BadRequest, match="cannot unmarshal number into"):
-        conform(POD, pod(spec={"priority": 10**5000}))
+        conform(POD, as_pod(spec={"priority": 10**5000}))
 
 
 @SLOW

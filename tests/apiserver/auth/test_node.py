@@ -14,7 +14,7 @@ N1 = Identity("system:node:n1", ("system:nodes", "system:authenticated"))
 DRA = "resource.k8s.io"
 
 
-def pod(node: str, prefix: str) -> Obj:
+def referring_pod(node: str, prefix: str) -> Obj:
     """A pod that refers to one object in every way a pod can."""
     return {
         "spec": {
@@ -51,8 +51,8 @@ def pod(node: str, prefix: str) -> Obj:
 @pytest.fixture
 def store() -> MemoryStore:
     store = MemoryStore()
-    store.add("pods", "p1", "team", **pod("n1", "one"))
-    store.add("pods", "p2", "team", **pod("n2", "two"))
+    store.add("pods", "p1", "team", **referring_pod("n1", "one"))
+    store.add("pods", "p2", "team", **referring_pod("n2", "two"))
     store.add("pods", "p0", "team", spec={"containers": []})
     for node in ("n1", "n2"):
         store.add(f"resourceslices.{DRA}", f"slice-{node}", spec={"nodeName": node})
@@ -174,11 +174,11 @@ def test_pods_that_come_and_go_are_followed(store: MemoryStore) -> None:
     nodes = NodeAuthorizer(store)
     question = asks("get", "secrets", "three-pull")
     assert not nodes.decide(question).allowed
-    store.add("pods", "p3", "team", **pod("", "three"))
+    store.add("pods", "p3", "team", **referring_pod("", "three"))
     assert not nodes.decide(question).allowed
-    store.add("pods", "p3", "team", **pod("n1", "three"))
+    store.add("pods", "p3", "team", **referring_pod("n1", "three"))
     assert nodes.decide(question).allowed
-    store.add("pods", "p3", "team", **pod("n1", "four"))
+    store.add("pods", "p3", "team", **referring_pod("n1", "four"))
     assert not nodes.decide(question).allowed
     assert nodes.decide(asks("get", "secrets", "four-pull")).allowed
     store.delete(Key("pods", "team", "p3"))

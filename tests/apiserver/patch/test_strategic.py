@@ -17,58 +17,58 @@ from tests.apiserver.patch.schemas import POD
 from tests.apiserver.patch.values import nested
 
 
-def pod(*containers: dict[str, Any], **spec: Any) -> dict[str, Any]:
+def pod_of(*containers: dict[str, Any], **spec: Any) -> dict[str, Any]:
     return {"spec": {"containers": list(containers), **spec}}
 
 
 A, B, C = ({"name": name, "image": name} for name in "abc")
 
 MERGES: dict[str, tuple[Any, Any, Any]] = {
-    "a scalar is replaced": (pod(A, nodeName="x"), {"spec": {"nodeName": "y"}}, pod(A, nodeName="y")),
-    "null removes": (pod(A, nodeName="x"), {"spec": {"nodeName": None}}, pod(A)),
-    "null of nothing is nothing": (pod(A), {"spec": {"nodeName": None}}, pod(A)),
+    "a scalar is replaced": (pod_of(A, nodeName="x"), {"spec": {"nodeName": "y"}}, pod_of(A, nodeName="y")),
+    "null removes": (pod_of(A, nodeName="x"), {"spec": {"nodeName": None}}, pod_of(A)),
+    "null of nothing is nothing": (pod_of(A), {"spec": {"nodeName": None}}, pod_of(A)),
     "maps merge": (
         {"metadata": {"labels": {"a": "1", "b": "2"}}},
         {"metadata": {"labels": {"b": None, "c": "3"}}},
         {"metadata": {"labels": {"a": "1", "c": "3"}}},
     ),
     "elements merge by their key": (
-        pod(A, B),
-        pod({"name": "b", "args": ["x"]}),
-        pod(A, {"name": "b", "image": "b", "args": ["x"]}),
+        pod_of(A, B),
+        pod_of({"name": "b", "args": ["x"]}),
+        pod_of(A, {"name": "b", "image": "b", "args": ["x"]}),
     ),
     "new elements are added, without nulls and directives": (
-        pod(A),
-        pod(
+        pod_of(A),
+        pod_of(
             {"name": "b", "image": None, "$setElementOrder/ports": [], "env": [{"name": "E", "value": None}]}
         ),
-        pod({"name": "b", "env": [{"name": "E"}]}, A),
+        pod_of({"name": "b", "env": [{"name": "E"}]}, A),
     ),
     "lists of lists' elements merge too": (
-        pod({"name": "a", "env": [{"name": "X", "value": "1"}]}),
-        pod({"name": "a", "env": [{"name": "Y", "value": "2"}]}),
-        pod({"name": "a", "env": [{"name": "Y", "value": "2"}, {"name": "X", "value": "1"}]}),
+        pod_of({"name": "a", "env": [{"name": "X", "value": "1"}]}),
+        pod_of({"name": "a", "env": [{"name": "Y", "value": "2"}]}),
+        pod_of({"name": "a", "env": [{"name": "Y", "value": "2"}, {"name": "X", "value": "1"}]}),
     ),
     "other lists are replaced": (
-        pod({"name": "a", "args": ["x", "y"]}),
-        pod({"name": "a", "args": ["z"]}),
-        pod({"name": "a", "args": ["z"]}),
+        pod_of({"name": "a", "args": ["x", "y"]}),
+        pod_of({"name": "a", "args": ["z"]}),
+        pod_of({"name": "a", "args": ["z"]}),
     ),
     "scalars merge as a set": (
         {"metadata": {"finalizers": ["a", "b"]}},
         {"metadata": {"finalizers": ["b", "c"]}},
         {"metadata": {"finalizers": ["a", "b", "c"]}},
     ),
-    "a list is added whole": ({}, pod(A), pod(A)),
+    "a list is added whole": ({}, pod_of(A), pod_of(A)),
     "a map in place of a scalar": (
         {"spec": {"opaque": 1}},
         {"spec": {"opaque": {"a": 1}}},
         {"spec": {"opaque": {"a": 1}}},
     ),
-    "$patch delete removes an element": (pod(A, B), pod({"name": "a", "$patch": "delete"}), pod(B)),
-    "$patch delete of an absent element": (pod(A), pod({"name": "z", "$patch": "delete"}), pod(A)),
-    "$patch delete where there is no list": ({}, pod({"name": "a", "$patch": "delete"}), pod()),
-    "$patch replace replaces the list": (pod(A, B), pod({"$patch": "replace"}, C), pod(C)),
+    "$patch delete removes an element": (pod_of(A, B), pod_of({"name": "a", "$patch": "delete"}), pod_of(B)),
+    "$patch delete of an absent element": (pod_of(A), pod_of({"name": "z", "$patch": "delete"}), pod_of(A)),
+    "$patch delete where there is no list": ({}, pod_of({"name": "a", "$patch": "delete"}), pod_of()),
+    "$patch replace replaces the list": (pod_of(A, B), pod_of({"$patch": "replace"}, C), pod_of(C)),
     "$patch replace replaces the map": (
         {"metadata": {"labels": {"a": "1"}}},
         {"metadata": {"labels": {"$patch": "replace", "b": "2"}}},
@@ -95,19 +95,19 @@ MERGES: dict[str, tuple[Any, Any, Any]] = {
         {"metadata": {}},
     ),
     "$setElementOrder orders": (
-        pod(A, B, C),
+        pod_of(A, B, C),
         {"spec": {"$setElementOrder/containers": [{"name": "c"}, {"name": "b"}, {"name": "a"}]}},
-        pod(C, B, A),
+        pod_of(C, B, A),
     ),
     "$setElementOrder with a patch": (
-        pod(A, B),
+        pod_of(A, B),
         {"spec": {"$setElementOrder/containers": [{"name": "b"}, {"name": "c"}], "containers": [C]}},
-        pod(A, B, C),
+        pod_of(A, B, C),
     ),
     "$setElementOrder weaves in what only the object has": (
-        pod(A, B, C),
+        pod_of(A, B, C),
         {"spec": {"$setElementOrder/containers": [{"name": "c"}, {"name": "a"}]}},
-        pod(B, C, A),
+        pod_of(B, C, A),
     ),
     "$setElementOrder of scalars": (
         {"metadata": {"finalizers": ["a", "b"]}},
@@ -115,14 +115,14 @@ MERGES: dict[str, tuple[Any, Any, Any]] = {
         {"metadata": {"finalizers": ["c", "b", "a"]}},
     ),
     "$setElementOrder and $patch delete": (
-        pod(A, B),
+        pod_of(A, B),
         {
             "spec": {
                 "$setElementOrder/containers": [{"name": "b"}],
                 "containers": [{"name": "a", "$patch": "delete"}],
             }
         },
-        pod(B),
+        pod_of(B),
     ),
     "$setElementOrder of nothing": (
         {"spec": {}},
@@ -133,13 +133,13 @@ MERGES: dict[str, tuple[Any, Any, Any]] = {
 
 FAULTS: dict[str, tuple[Any, Any, str]] = {
     "no merge key": (
-        pod(A),
-        pod({"image": "x"}),
+        pod_of(A),
+        pod_of({"image": "x"}),
         "map: map[image:x] does not contain declared merge key: name",
     ),
     "delete without a merge key": (
-        pod(A),
-        pod({"$patch": "delete"}),
+        pod_of(A),
+        pod_of({"$patch": "delete"}),
         "map: map[$patch:delete] does not contain declared merge key: name",
     ),
     "an unknown directive": (
@@ -148,13 +148,13 @@ FAULTS: dict[str, tuple[Any, Any, str]] = {
         "unknown patch type: foo in map: map[$patch:foo]",
     ),
     "an unknown directive in a list": (
-        pod(A),
-        pod({"$patch": 1, "name": "a"}),
+        pod_of(A),
+        pod_of({"$patch": 1, "name": "a"}),
         "unknown patch type: 1 in map: map[$patch:1 name:a]",
     ),
     "merge as a directive": (
-        pod(A),
-        pod({"$patch": "merge", "name": "a"}),
+        pod_of(A),
+        pod_of({"$patch": "merge", "name": "a"}),
         "merging lists cannot yet be specified in the patch",
     ),
     "$retainKeys that is no list": (
@@ -168,22 +168,22 @@ FAULTS: dict[str, tuple[Any, Any, str]] = {
         "invalid patch format of retainKeys",
     ),
     "$setElementOrder without a name": (
-        pod(A),
+        pod_of(A),
         {"spec": {"$setElementOrder": []}},
         "invalid patch format of setElementOrder list",
     ),
     "$setElementOrder that is no list": (
-        pod(A),
+        pod_of(A),
         {"spec": {"$setElementOrder/containers": {}}},
         "invalid patch format of setElementOrder list",
     ),
     "an order without what is added": (
-        pod(A),
+        pod_of(A),
         {"spec": {"$setElementOrder/containers": [{"name": "a"}], "containers": [B]}},
         "The order in patch list:\n[map[image:b name:b]]\n doesn't match $setElementOrder list:\n[map[name:a]]\n",
     ),
     "another order than that of the patch": (
-        pod(),
+        pod_of(),
         {"spec": {"$setElementOrder/containers": [{"name": "a"}, {"name": "b"}], "containers": [B, A]}},
         "doesn't match $setElementOrder list",
     ),
@@ -193,19 +193,19 @@ FAULTS: dict[str, tuple[Any, Any, str]] = {
         "invalid patch format of primitive list",
     ),
     "$deleteFromPrimitiveList of objects": (
-        pod(A),
+        pod_of(A),
         {"spec": {"$deleteFromPrimitiveList/containers": [A]}},
         "invalid patch format of primitive list",
     ),
-    "a scalar among objects": (pod(A), pod("x"), "list element types are not identical: "),  # type: ignore[arg-type]  # nonsense
+    "a scalar among objects": (pod_of(A), pod_of("x"), "list element types are not identical: "),  # type: ignore[arg-type]  # nonsense
     "null among objects": (
-        pod(A),
+        pod_of(A),
         {"spec": {"containers": [None]}},
         "list element types are not identical: ",
     ),
     "a merge key that is no scalar": (
-        pod(A),
-        pod({"name": {}}),
+        pod_of(A),
+        pod_of({"name": {}}),
         "the merge key name of map[name:map[]] is no scalar",
     ),
 }
@@ -247,7 +247,7 @@ def test_a_patch_that_nests_too_deeply_is_a_bad_request() -> None:
 def test_long_lists_are_merged_in_good_time() -> None:
     """Looking up every element in the other list would be 10⁸ comparisons here."""
     many = [{"name": str(number)} for number in range(10_000)]
-    merged = strategic_merge(pod(*many), pod(*({**each, "image": "x"} for each in reversed(many))), POD)
+    merged = strategic_merge(pod_of(*many), pod_of(*({**each, "image": "x"} for each in reversed(many))), POD)
     assert merged["spec"]["containers"] == [{"name": str(n), "image": "x"} for n in reversed(range(10_000))]
 
 

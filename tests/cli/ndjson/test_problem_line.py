@@ -29,7 +29,7 @@ def slice_of(*devices: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def claim(**wish: Any) -> dict[str, Any]:
+def claim_asking(**wish: Any) -> dict[str, Any]:
     exactly = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1, **wish}
     return {
         "metadata": {"name": "c"},
@@ -48,7 +48,7 @@ def problem(**fields: Any) -> dict[str, Any]:
         "node": NODE,
         "slices": [slice_of({"name": "dev"})],
         "classes": [CLASS],
-        "claims": [claim()],
+        "claims": [claim_asking()],
         **fields,
     }
 
@@ -64,7 +64,7 @@ def test_an_allocation_has_results_and_figures() -> None:
 
 
 def test_what_does_not_fit_has_reasons_and_no_error() -> None:
-    answer = asked(allocate_line, problem(claims=[claim(count=2)]))
+    answer = asked(allocate_line, problem(claims=[claim_asking(count=2)]))
     assert (answer["ok"], answer["error"], answer["results"]) == (False, "", [])
     assert answer["reasons"] == ["claim c: request r needs 2, 1 of 1 device fit"]
 
@@ -82,7 +82,7 @@ def test_consumed_capacity_of_several_entries_adds_up(held: list[str], fits: boo
     shares = [
         {"driver": "d", "pool": "p", "device": "dev", "consumedCapacity": {"size": size}} for size in held
     ]
-    wish = claim(capacity={"requests": {"size": "5"}})
+    wish = claim_asking(capacity={"requests": {"size": "5"}})
     answer = asked(
         allocate_line, problem(slices=[slice_of(SHARED)], claims=[wish], allocatedCapacityDevices=shares)
     )
@@ -100,7 +100,7 @@ def test_a_shared_device_may_be_in_use_without_capacity() -> None:
 
 
 def test_absent_features_are_all_on_and_given_ones_are_exact() -> None:
-    wish = claim(adminAccess=True)
+    wish = claim_asking(adminAccess=True)
     assert asked(allocate_line, problem(claims=[wish]))["ok"] is True
     assert asked(allocate_line, problem(claims=[wish], features=None))["ok"] is True
     refused = asked(allocate_line, problem(claims=[wish], features={"DeviceTaints": True}))
@@ -108,7 +108,7 @@ def test_absent_features_are_all_on_and_given_ones_are_exact() -> None:
 
 
 def test_the_corpus_spelling_of_claims_is_understood_and_other_fields_are_ignored() -> None:
-    given = problem(claims=None, claimsToAllocate=[claim(count=2)], expectResults=[], extra={"a": 1})
+    given = problem(claims=None, claimsToAllocate=[claim_asking(count=2)], expectResults=[], extra={"a": 1})
     assert asked(allocate_line, given)["ok"] is False
 
 

@@ -52,7 +52,7 @@ def test_a_short_name_can_be_read() -> None:
 FOREIGN = "example.com/mine"
 
 
-def claim(
+def used_claim(
     *users: str,
     allocated: bool = False,
     deleted: bool = False,
@@ -77,68 +77,78 @@ def carried(mode: str) -> dict[str, Any]:
 
 
 STEPS: dict[str, tuple[ResourceClaim, set[str], bool, Step | None]] = {
-    "pending": (claim(), set(), False, None),
-    "in use": (claim("p", "q"), set(), False, None),
-    "one of two users went": (claim("p", "q"), {"p"}, False, ReleaseClaim(("p",), deallocate=False)),
-    "the last user went": (claim("p", "q"), {"p", "q"}, False, ReleaseClaim(("p", "q"), deallocate=True)),
-    "allocated ahead of any use": (claim(allocated=True), set(), False, None),
+    "pending": (used_claim(), set(), False, None),
+    "in use": (used_claim("p", "q"), set(), False, None),
+    "one of two users went": (used_claim("p", "q"), {"p"}, False, ReleaseClaim(("p",), deallocate=False)),
+    "the last user went": (
+        used_claim("p", "q"),
+        {"p", "q"},
+        False,
+        ReleaseClaim(("p", "q"), deallocate=True),
+    ),
+    "allocated ahead of any use": (used_claim(allocated=True), set(), False, None),
     "Immediate, and the last user went": (
-        claim("p", mode="Immediate", finalizers=(SEMANTIC_FINALIZER,)),
+        used_claim("p", mode="Immediate", finalizers=(SEMANTIC_FINALIZER,)),
         {"p"},
         False,
         ReleaseClaim(("p",), deallocate=False),
     ),
     "a semantic claim's usual mode, and the last user went": (
-        claim("p", mode="WaitForFirstConsumer", finalizers=(SEMANTIC_FINALIZER,)),
+        used_claim("p", mode="WaitForFirstConsumer", finalizers=(SEMANTIC_FINALIZER,)),
         {"p"},
         False,
         ReleaseClaim(("p",), deallocate=True),
     ),
     # not allocated by a scheduler that keeps to the rules: its allocation is not ours
     "the last user went, no finalizer": (
-        claim("p", finalizers=()),
+        used_claim("p", finalizers=()),
         {"p"},
         False,
         ReleaseClaim(("p",), deallocate=False),
     ),
-    "its pod is done": (claim("p"), {"p"}, True, DropClaim()),
-    "its pod is done before it was allocated": (claim(), set(), True, DropClaim()),
+    "its pod is done": (used_claim("p"), {"p"}, True, DropClaim()),
+    "its pod is done before it was allocated": (used_claim(), set(), True, DropClaim()),
     "its pod is done but another uses it": (
-        claim("p", "q"),
+        used_claim("p", "q"),
         {"p"},
         True,
         ReleaseClaim(("p",), deallocate=False),
     ),
-    "its pod is done and it is being deleted": (claim("p", deleted=True), {"p"}, True, Unprotect(())),
-    "deleted, never allocated": (claim(deleted=True), set(), False, Unprotect(())),
-    "deleted, allocated ahead of any use": (claim(deleted=True, allocated=True), set(), False, Unprotect(())),
-    "deleted in use": (claim("p", deleted=True), set(), False, None),
+    "its pod is done and it is being deleted": (used_claim("p", deleted=True), {"p"}, True, Unprotect(())),
+    "deleted, never allocated": (used_claim(deleted=True), set(), False, Unprotect(())),
+    "deleted, allocated ahead of any use": (
+        used_claim(deleted=True, allocated=True),
+        set(),
+        False,
+        Unprotect(()),
+    ),
+    "deleted in use": (used_claim("p", deleted=True), set(), False, None),
     "deleted, one of two users went": (
-        claim("p", "q", deleted=True),
+        used_claim("p", "q", deleted=True),
         {"q"},
         False,
         ReleaseClaim(("q",), deallocate=False),
     ),
     "deleted, held by another finalizer too": (
-        claim("p", deleted=True, finalizers=(FOREIGN, FINALIZER)),
+        used_claim("p", deleted=True, finalizers=(FOREIGN, FINALIZER)),
         {"p"},
         False,
         ReleaseClaim(("p",), deallocate=True),
     ),
     "deleted and deallocated, held by another finalizer too": (
-        claim(deleted=True, finalizers=(FOREIGN, FINALIZER)),
+        used_claim(deleted=True, finalizers=(FOREIGN, FINALIZER)),
         set(),
         False,
         Unprotect((FOREIGN,)),
     ),
     "deleted, held by another finalizer only": (
-        claim(deleted=True, finalizers=(FOREIGN,)),
+        used_claim(deleted=True, finalizers=(FOREIGN,)),
         set(),
         False,
         None,
     ),
     "deleted, with both finalizers": (
-        claim(deleted=True, finalizers=(SEMANTIC_FINALIZER, FINALIZER)),
+        used_claim(deleted=True, finalizers=(SEMANTIC_FINALIZER, FINALIZER)),
         set(),
         False,
         Unprotect(()),
@@ -163,7 +173,7 @@ def test_the_next_step(case: str) -> None:
 def test_no_step_takes_from_who_uses_it(
     users: list[str], gone: set[str], allocated: bool, deleted: bool, owner_done: bool, finalizers: set[str]
 ) -> None:
-    found = claim(*users, allocated=allocated, deleted=deleted, finalizers=tuple(sorted(finalizers)))
+    found = used_claim(*users, allocated=allocated, deleted=deleted, finalizers=tuple(sorted(finalizers)))
     step = next_step(found, gone, owner_done=owner_done)
     if set(users) - gone:
         assert step is None or (isinstance(step, ReleaseClaim) and not step.deallocate)
@@ -178,9 +188,9 @@ def test_finalizers_by_form() -> None:
 
 
 def test_only_immediate_claims_stay_allocated() -> None:
-    assert stays_allocated(claim(mode="Immediate"))
-    assert not stays_allocated(claim(mode="WaitForFirstConsumer"))
-    assert not stays_allocated(claim())
+    assert stays_allocated(used_claim(mode="Immediate"))
+    assert not stays_allocated(used_claim(mode="WaitForFirstConsumer"))
+    assert not stays_allocated(used_claim())
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ async def counting(cluster: Cluster) -> None:
         await cluster.seen.of(kind).synced()
 
 
-def node(name: str, **labels: str) -> Node:
+def small_node(name: str, **labels: str) -> Node:
     amounts = {"cpu": Quantity.parse("3"), "example.com/x": Quantity.parse("1")}
     return Node(metadata=ObjectMeta(name=name, labels=labels), status=NodeStatus(capacity=amounts))
 
@@ -51,7 +51,7 @@ def test_a_pool_has_its_nodes_and_the_machines_that_are_coming(tmp_path: Path) -
         cloud = Cloud(cluster, {2: Trouble.OUT}.get)
         cloud.slow = True
         await running(cluster, cloud, types=catalogue(type_("large", dynamicResources=gpus(2))))
-        await cluster.admin.of(Node).create(node("by-hand", **{"karpenter.sh/nodepool": "p"}))
+        await cluster.admin.of(Node).create(small_node("by-hand", **{"karpenter.sh/nodepool": "p"}))
         made = await claim(cluster)  # of 8 processors
 
         def status() -> tuple[int | None, dict[str, str]]:
@@ -78,7 +78,7 @@ def test_a_group_has_its_nodes_and_those_that_are_coming(tmp_path: Path) -> None
     async def scenario(cluster: Cluster) -> None:
         await counting(cluster)
         racks = await cluster.admin.of(NodeGroup).create(group("racks"))
-        await cluster.admin.of(Node).create(node("by-hand", **{"allotment.dev/nodegroup": "racks"}))
+        await cluster.admin.of(Node).create(small_node("by-hand", **{"allotment.dev/nodegroup": "racks"}))
         await cluster.admin.of(NodeClaim).create(claim_of(machine(racks), {}, name="c"))
 
         def size() -> int | None:

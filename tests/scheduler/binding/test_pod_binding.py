@@ -48,7 +48,7 @@ def place(*objects: ApiStruct, devices: Sequence[Device | str] = ("d0", "d1", "d
     return seat
 
 
-def pod(name: str = "p", *, owned: bool = False, **more: Any) -> Pod:
+def device_pod(name: str = "p", *, owned: bool = False, **more: Any) -> Pod:
     made = typed.pod(name, cpu=1, **{"templates": {"d": "one"}, **more})
     owner = OwnerReference(api_version="apps/v1", kind="ReplicaSet", name="r", uid="r", controller=True)
     return replace(made, metadata=replace(made.metadata, owner_references=(owner,))) if owned else made
@@ -92,7 +92,7 @@ def at_rest(seat: Seat) -> None:
 
 
 def test_the_way_of_a_pod() -> None:
-    seat = place(pod())
+    seat = place(device_pod())
     seat.turn()
 
     assert step(seat) == "PatchClaim"
@@ -106,7 +106,7 @@ def test_the_way_of_a_pod() -> None:
 
 
 def test_nothing_is_bound_before_the_claim_is_seen_written() -> None:
-    seat = place(pod())
+    seat = place(device_pod())
     seat.turn()
     step(seat)
     seat.perform()
@@ -120,7 +120,7 @@ def test_nothing_is_bound_before_the_claim_is_seen_written() -> None:
 
 def test_a_pod_is_not_bound_before_its_status_names_its_claims() -> None:
     """The claim controller makes the claim first and names it then; a kubelet finds it only by that name."""
-    seat = place(pod())
+    seat = place(device_pod())
     named = seat.world.pod("p")
     seat.world.put(replace(named, status=replace(named.status, resource_claim_statuses=())))
     hear(seat)
@@ -136,7 +136,7 @@ def test_a_pod_is_not_bound_before_its_status_names_its_claims() -> None:
 
 
 def test_the_status_of_a_pod_names_the_claim_for_its_extended_resources_before_it_is_bound() -> None:
-    seat = place(pod(templates={}, more={GPU: 1}))
+    seat = place(device_pod(templates={}, more={GPU: 1}))
     seat.turn()
     while not isinstance(seat.writes[0], Bind):
         step(seat)
@@ -148,7 +148,7 @@ def test_the_status_of_a_pod_names_the_claim_for_its_extended_resources_before_i
 @pytest.mark.parametrize("fate", [Fate.CONFLICT, Fate.LOST, Fate.TIMEOUT])
 @pytest.mark.parametrize("which", [0, 1, 2], ids=["finalizer", "status", "binding"])
 def test_what_can_still_succeed_is_repeated(which: int, fate: Fate) -> None:
-    seat = place(pod())
+    seat = place(device_pod())
     seat.turn()
     for _ in range(which):
         step(seat)
@@ -163,7 +163,7 @@ def test_what_can_still_succeed_is_repeated(which: int, fate: Fate) -> None:
 
 @pytest.mark.parametrize("which", [0, 1, 2], ids=["finalizer", "status", "binding"])
 def test_what_is_refused_is_taken_back_and_tried_again_later(which: int) -> None:
-    seat = place(pod())
+    seat = place(device_pod())
     seat.turn()
     for _ in range(which):
         step(seat)
@@ -186,7 +186,7 @@ def _said(seat: Seat) -> list[Condition]:
 
 
 def test_a_pod_that_is_always_refused_rests_longer_and_longer() -> None:
-    seat = place(pod(templates={}))
+    seat = place(device_pod(templates={}))
     rests = []
     for _ in range(4):
         seat.turn()
@@ -204,7 +204,7 @@ def test_a_pod_that_is_always_refused_rests_longer_and_longer() -> None:
 
 @pytest.mark.parametrize("done", [0, 1, 2])
 def test_a_pod_that_goes_leaves_nothing(done: int) -> None:
-    seat = place(pod())
+    seat = place(device_pod())
     seat.turn()
     for _ in range(done):
         step(seat)
@@ -216,7 +216,7 @@ def test_a_pod_that_goes_leaves_nothing(done: int) -> None:
 
 
 def test_a_pod_that_is_being_deleted_is_not_waited_for() -> None:
-    seat = place(pod())
+    seat = place(device_pod())
     seat.turn()
     step(seat)
     step(seat)
@@ -230,13 +230,13 @@ def test_a_pod_that_is_being_deleted_is_not_waited_for() -> None:
 
 
 def test_another_pod_of_the_same_name_waits_until_all_is_taken_back() -> None:
-    seat = place(pod(templates={}, claims=["c"]), claim("c"))
+    seat = place(device_pod(templates={}, claims=["c"]), claim("c"))
     seat.turn()
     step(seat)
     seat.perform()  # the status is written, and the reply is still to come
     first = seat.world.pod("p")
     seat.world.delete(first)
-    seat.world.put(pod(templates={}, claims=["c"]))
+    seat.world.put(device_pod(templates={}, claims=["c"]))
     hear(seat)
 
     at_rest(seat)
@@ -248,7 +248,7 @@ def test_another_pod_of_the_same_name_waits_until_all_is_taken_back() -> None:
 
 
 def test_a_device_that_was_taken_meanwhile_is_not_insisted_on() -> None:
-    seat = place(pod(), claim("rival"))
+    seat = place(device_pod(), claim("rival"))
     seat.turn()
     step(seat)
     (mine,) = [each for each in seat.writes if isinstance(each, PatchClaim)]
@@ -268,7 +268,7 @@ def _decoded(allocation: dict[str, Any]) -> Any:
 
 
 def test_an_older_state_of_a_bound_pod_does_not_queue_it_again() -> None:
-    seat = place(pod(templates={}))
+    seat = place(device_pod(templates={}))
     told = seat.world.pod("p")
     seat.turn()
     seat.world.put(replace(told, metadata=replace(told.metadata, labels={"late": "news"})))
@@ -289,7 +289,7 @@ def test_an_older_state_of_a_bound_pod_does_not_queue_it_again() -> None:
 @pytest.mark.parametrize("done", [0, 1, 2])
 @pytest.mark.parametrize("where", ["n", "elsewhere"])
 def test_what_a_pod_has_that_another_scheduler_bound_stays(done: int, where: str) -> None:
-    seat = place(pod(), node("elsewhere", cpu=2))
+    seat = place(device_pod(), node("elsewhere", cpu=2))
     seat.turn()
     for _ in range(done):
         step(seat)
@@ -321,7 +321,7 @@ def report(seat: Seat, word: str) -> None:
 
 
 def waiting() -> Seat:
-    seat = place(pod(), devices=[conditioned("d0")], binding_seconds=30.0)
+    seat = place(device_pod(), devices=[conditioned("d0")], binding_seconds=30.0)
     seat.turn()
     step(seat)
     step(seat)
@@ -386,7 +386,7 @@ def test_a_claim_that_is_taken_back_while_its_device_gets_ready() -> None:
 
 
 def test_devices_of_a_claim_that_went_before_it_was_written_are_free_for_others() -> None:
-    seat = place(pod("p"), pod("q"), devices=["d0"])
+    seat = place(device_pod("p"), device_pod("q"), devices=["d0"])
     seat.turn(2)
     step(seat, Fate.TIMEOUT)  # it rests before it looks again
     (mine,) = [each for key, each in seat.world.claims.items() if key.startswith("default/p-")]
@@ -404,7 +404,7 @@ def test_devices_of_a_claim_that_went_before_it_was_written_are_free_for_others(
 @pytest.mark.parametrize("fate", [Fate.LOST, Fate.TIMEOUT, Fate.FINE, Fate.REFUSED])
 @pytest.mark.parametrize("which", range(5))
 def test_extended_resources_get_a_claim_whatever_fails(which: int, fate: Fate) -> None:
-    seat = place(pod(templates={}, more={GPU: 2}))
+    seat = place(device_pod(templates={}, more={GPU: 2}))
     seat.turn()
     assert isinstance(seat.writes[0], CreateClaim)
     for _ in range(which):
@@ -433,7 +433,7 @@ def started(*members: Pod, minimum: int = 2, devices: Sequence[Device | str] = (
 
 
 def members(count: int = 2, **more: Any) -> list[Pod]:
-    return [pod(f"p{number}", group="g", **more) for number in range(count)]
+    return [device_pod(f"p{number}", group="g", **more) for number in range(count)]
 
 
 def write_claims(seat: Seat, *names: str) -> None:

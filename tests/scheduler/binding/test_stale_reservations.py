@@ -58,7 +58,7 @@ def of_the_group() -> list[ApiStruct]:
 
 
 def carried(mode: str | None = None) -> list[ApiStruct]:
-    return [semantic.claim("c", mode=mode), pod("p", namespace="ns", claims=["c"], selector=HERE)]
+    return [semantic.semantic_claim("c", mode=mode), pod("p", namespace="ns", claims=["c"], selector=HERE)]
 
 
 def extended(group_: str | None = None) -> Pod:

@@ -14,7 +14,7 @@ from tests.builders.typed import claim, node, pod, slice_
 from tests.scheduler.devices.test_extended_resources import GPU, gpu_class
 from tests.scheduler.devices.test_node_allocatable import bearing, mapping
 from tests.scheduler.devices.test_semantic_fleet import BIG, SMALL
-from tests.scheduler.devices.test_semantic_fleet import claim as carried
+from tests.scheduler.devices.test_semantic_fleet import semantic_claim as carried
 from tests.scheduler.plugins.device_world import fleet
 from tests.scheduler.world import KINDS, Seat, World, settle
 

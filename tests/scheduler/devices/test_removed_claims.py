@@ -223,7 +223,7 @@ def test_instances_of_a_claim_of_the_semantic_are_held_by_a_stand_in_too(mode: s
     """Once more after a scheduler's start; one that is Immediate does not keep them when the pod has ended."""
     world = World(resource_class(), parameters("p", request(semantic.BIG)), node("n"))
     world.put(slice_of(card("c0"), on="n", name="cards"))
-    world.put(semantic.claim("c", mode=mode), pod("runs", namespace="ns", claims=["c"]))
+    world.put(semantic.semantic_claim("c", mode=mode), pod("runs", namespace="ns", claims=["c"]))
     seat = Seat(world)
     settle(world)
     lost = world.claims["ns/c"]
@@ -233,7 +233,7 @@ def test_instances_of_a_claim_of_the_semantic_are_held_by_a_stand_in_too(mode: s
     found = stand_in(world)
     assert found.status.allocation == lost.status.allocation
     seat.crash()
-    world.put(semantic.claim("d"), pod("wants", namespace="ns", claims=["d"]))
+    world.put(semantic.semantic_claim("d"), pod("wants", namespace="ns", claims=["d"]))
     settle(world)
     wants = world.pods["ns/wants"]
     assert not wants.spec.node_name

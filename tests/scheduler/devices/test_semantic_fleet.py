@@ -43,7 +43,9 @@ BIG = 'quantities["memory"] >= "32Gi"'
 SMALL = 'quantities["memory"] <= "8Gi"'
 
 
-def claim(name: str = "c", ref: str | None = "p", mode: str | None = None, **more: Any) -> ResourceClaim:
+def semantic_claim(
+    name: str = "c", ref: str | None = "p", mode: str | None = None, **more: Any
+) -> ResourceClaim:
     """A semantic claim as v1 shows it."""
     found = tree_claim(name, ref, **more)
     found = replace(
@@ -80,8 +82,8 @@ def stored(found: ResourceClaim, step: WriteClaim) -> ResourceClaim:
 
 
 def test_a_carried_claim_is_known_by_its_configuration() -> None:
-    assert is_carrier(claim())
-    read = carried(claim())
+    assert is_carrier(semantic_claim())
+    read = carried(semantic_claim())
     assert read is not None
     assert read.spec.resource_class_name == "cards"
     assert carried(v1_claim("c")) is None
@@ -89,12 +91,12 @@ def test_a_carried_claim_is_known_by_its_configuration() -> None:
 
 
 def test_an_allocation_is_written_as_both_versions_tell_it() -> None:
-    there = world(claim(), nodes=2, vendor_parameters={"mode": "exclusive"}, shareable=True)
+    there = world(semantic_claim(), nodes=2, vendor_parameters={"mode": "exclusive"}, shareable=True)
     assert there.fitting(user_pod()) == ["n1", "n2"]
     _, steps = there.place(user_pod(), "n2")
     step = written(steps)
     assert (step.claim, step.finalizer, step.keep) == ("ns/c", FINALIZER, False)
-    shown = stored(claim(), step)
+    shown = stored(semantic_claim(), step)
     told = from_v1(to_builtins(shown))["status"]
     (handle,) = told["allocation"]["resourceHandles"]
     assert told["driverName"] == DRIVER
@@ -107,25 +109,27 @@ def test_an_allocation_is_written_as_both_versions_tell_it() -> None:
 
 
 def test_what_is_written_and_shown_again_holds_the_same() -> None:
-    there = world(claim())
+    there = world(semantic_claim())
     cycle, steps = there.place(user_pod(), "n1")
     held = there.cluster.fleet.ledger.holdings("ns/c")
     assert [each.device for each in held] == [DeviceID(DRIVER, "n1", "a/whole/gpu")]
-    shown = stored(claim(), written(steps))
+    shown = stored(semantic_claim(), written(steps))
     there.cluster.claims.acknowledged("ns/c", 1)
-    there.cluster.change(claim(), shown)
+    there.cluster.change(semantic_claim(), shown)
     assert not there.cluster.claims.flights
     assert there.cluster.fleet.ledger.holdings("ns/c") == held
     there.cluster.validate()
     fresh = world(shown)
     assert fresh.cluster.fleet.ledger.holdings("ns/c") == held
-    fresh.show(claim("d"))
+    fresh.show(semantic_claim("d"))
     assert fresh.words(user_pod("q", "d")) == {"n1": "have every matching cards in use"}
     there.plugin.unreserve(cycle, there.cluster.nodes["n1"])
 
 
 def test_using_one_way_to_split_a_card_locks_the_others() -> None:
-    there = world(claim("whole"), parameters("small", request(SMALL)), claim("part", "small"))
+    there = world(
+        semantic_claim("whole"), parameters("small", request(SMALL)), semantic_claim("part", "small")
+    )
     cycle, _ = there.place(user_pod("q", "part"), "n1")
     (status,) = there.verdicts(there.cycle(user_pod("p", "whole"))).values()
     assert (status.words, status.code) == ("have every cards split another way", StatusCode.UNSCHEDULABLE)
@@ -135,10 +139,10 @@ def test_using_one_way_to_split_a_card_locks_the_others() -> None:
 
 
 def test_immediate_claims_stay_allocated() -> None:
-    there = world(claim(mode="Immediate"))
+    there = world(semantic_claim(mode="Immediate"))
     _, steps = there.place(user_pod(), "n1")
     assert written(steps).keep
-    shown = stored(claim(mode="Immediate"), replace_consumer(written(steps)))
+    shown = stored(semantic_claim(mode="Immediate"), replace_consumer(written(steps)))
     there = world(shown)
     assert there.plugin.post_filter(there.cycle(user_pod()), {}) is None
 
@@ -149,9 +153,9 @@ def replace_consumer(step: WriteClaim) -> WriteClaim:
 
 @pytest.mark.parametrize("shareable", [True, False])
 def test_a_claim_is_shared_only_if_its_parameters_say_so(shareable: bool) -> None:
-    first = world(claim(), shareable=shareable)
+    first = world(semantic_claim(), shareable=shareable)
     _, steps = first.place(user_pod(), "n1")
-    there = world(stored(claim(), written(steps)), shareable=shareable)
+    there = world(stored(semantic_claim(), written(steps)), shareable=shareable)
     if shareable:
         cycle = there.cycle(user_pod("q"))
         assert cycle.names == frozenset({"n1"})
@@ -164,7 +168,7 @@ def test_a_claim_is_shared_only_if_its_parameters_say_so(shareable: bool) -> Non
 
 @pytest.mark.parametrize("shareable", [True, False])
 def test_in_a_gang_as_well(shareable: bool) -> None:
-    there = world(claim(), shareable=shareable)
+    there = world(semantic_claim(), shareable=shareable)
     there.place(pod("a", namespace="ns", claims=["c"], group="team"), "n1")
     second = pod("b", namespace="ns", claims=["c"], group="team")
     if shareable:
@@ -189,13 +193,13 @@ FAULTS: dict[str, tuple[list[ApiStruct], str]] = {
 
 @pytest.mark.parametrize(("objects", "words"), FAULTS.values(), ids=FAULTS)
 def test_what_is_wrong_with_a_claim_is_said(objects: list[ApiStruct], words: str) -> None:
-    there = World(*fleet("n1"), *objects, claim())
+    there = World(*fleet("n1"), *objects, semantic_claim())
     assert words in there.refused(user_pod())
 
 
 def test_a_tree_that_cannot_be_read_is_said_of_its_node() -> None:
     broken = slice_of(leaf("a"), leaf("a"), on="n2", name="twice")
-    there = world(claim(), node("n2"), broken)
+    there = world(semantic_claim(), node("n2"), broken)
     (words,) = there.words(user_pod()).values()
     assert words.startswith("cannot judge the pod's claims: ")
     assert "'a' is defined twice" in words
@@ -213,18 +217,20 @@ FAILURES: dict[str, list[str]] = {
 
 @pytest.mark.parametrize("wishes", FAILURES.values(), ids=FAILURES)
 def test_a_selector_that_fails_is_said_of_the_node_as_for_v1(wishes: list[str]) -> None:
-    there = World(resource_class(), parameters("p", request(*wishes)), claim())
+    there = World(resource_class(), parameters("p", request(*wishes)), semantic_claim())
     there.show(node("n1"), slice_of(card("a"), on="n1"))
     said = "cannot judge the pod's claims: ResourceClaimParameters ns/p, request r0: CEL runtime error: "
     assert there.words(user_pod())["n1"].startswith(said)
 
 
 def test_class_parameters_narrow_and_changes_are_heard() -> None:
-    there = World(node("n1"), slice_of(leaf("small", "8Gi"), leaf("big", "32Gi"), on="n1"), claim(ref=None))
+    there = World(
+        node("n1"), slice_of(leaf("small", "8Gi"), leaf("big", "32Gi"), on="n1"), semantic_claim(ref=None)
+    )
     there.show(resource_class(parameters="narrow"), class_parameters("narrow", BIG))
     _, steps = there.place(user_pod(), "n1")
     assert written(steps).allocation is not None
-    there = World(node("n1"), slice_of(leaf("small", "8Gi"), on="n1"), claim(ref=None))
+    there = World(node("n1"), slice_of(leaf("small", "8Gi"), on="n1"), semantic_claim(ref=None))
     there.show(resource_class(parameters="narrow"), class_parameters("narrow", BIG))
     assert there.fitting(user_pod()) == []
     position = there.cluster.log.end
@@ -235,7 +241,7 @@ def test_class_parameters_narrow_and_changes_are_heard() -> None:
 
 def test_a_node_without_trees_says_the_same_when_parameters_go() -> None:
     """Nobody is told of such nodes when parameters change, and what is remembered of them must stay true."""
-    there = world(claim(), node("n2"))
+    there = world(semantic_claim(), node("n2"))
     cycle = there.cycle(user_pod())
     before = there.verdicts(cycle)["n2"]
     assert before.words == "have no cards"
@@ -246,7 +252,7 @@ def test_a_node_without_trees_says_the_same_when_parameters_go() -> None:
 
 
 def test_slices_come_move_and_go() -> None:
-    there = world(claim(), node("n2"))
+    there = world(semantic_claim(), node("n2"))
     assert there.fitting(user_pod()) == ["n1"]
     moved = slice_of(card("a"), on="n2", name="s1")
     there.cluster.change(slice_of(card("a"), on="n1", name="s1"), moved)
@@ -258,7 +264,7 @@ def test_slices_come_move_and_go() -> None:
 
 def test_what_is_withdrawn_stays_counted() -> None:
     """A driver that shrinks its tree gives nothing away of what is in use."""
-    there = world(claim(), claim("d"), wish=SMALL)
+    there = world(semantic_claim(), semantic_claim("d"), wish=SMALL)
     there.place(user_pod(), "n1")
     there.cluster.change(None, slice_of(card("b"), on="n1", name="s1"))
     assert there.cluster.semantic.in_use("n1") == 1
@@ -273,7 +279,7 @@ def test_what_is_withdrawn_stays_counted() -> None:
 
 
 def test_carried_and_v1_claims_of_one_pod_are_reserved_together() -> None:
-    there = world(claim(), v1_claim("v1", namespace="ns"), *fleet("gpus"), nodes=1)
+    there = world(semantic_claim(), v1_claim("v1", namespace="ns"), *fleet("gpus"), nodes=1)
     both = user_pod("p", "c", "v1")
     assert there.fitting(both) == []
     there.show(build.slice_(build.device("d0"), name="more", pool="n1", on="n1"))
@@ -286,8 +292,8 @@ def test_carried_and_v1_claims_of_one_pod_are_reserved_together() -> None:
 
 def test_equal_claims_have_one_shape_within_a_namespace() -> None:
     """Parameters are found in the claim's namespace."""
-    there = world(claim("c"), claim("d"))
-    elsewhere = replace(claim("e"), metadata=ObjectMeta(name="e", namespace="other", uid="e"))
+    there = world(semantic_claim("c"), semantic_claim("d"))
+    elsewhere = replace(semantic_claim("e"), metadata=ObjectMeta(name="e", namespace="other", uid="e"))
     there.show(
         elsewhere, replace(parameters("p", request(BIG)), metadata=ObjectMeta(name="p", namespace="other"))
     )
@@ -300,7 +306,7 @@ def test_equal_claims_have_one_shape_within_a_namespace() -> None:
 
 def test_suitable_nodes_of_a_class_count() -> None:
     where = build.selector(build.where("zone", "In", "east"))
-    there = World(resource_class(suitable_nodes=where), parameters("p", request(BIG)), claim())
+    there = World(resource_class(suitable_nodes=where), parameters("p", request(BIG)), semantic_claim())
     there.show(node("n1", labels={"zone": "east"}), slice_of(card("a"), on="n1", name="s1"))
     there.show(node("n2"), slice_of(card("a"), on="n2", name="s2"))
     assert there.fitting(user_pod()) == ["n1"]
@@ -309,14 +315,14 @@ def test_suitable_nodes_of_a_class_count() -> None:
 
 
 def test_nodes_with_instances_in_use_are_preferred() -> None:
-    there = world(claim("c"), claim("d"), wish=SMALL, nodes=2)
+    there = world(semantic_claim("c"), semantic_claim("d"), wish=SMALL, nodes=2)
     there.place(user_pod("q", "d"), "n2")
     scores = there.scores(user_pod("p", "c"))
     assert scores["n2"] > scores["n1"]
 
 
 def test_seed_0_objects_wake_pods() -> None:
-    there = world(claim())
+    there = world(semantic_claim())
     there.show(user_pod())
     info = there.cluster.pods["ns/p"]
     kinds = {wake.kind for wake in there.plugin.wakes}
@@ -352,7 +358,7 @@ def test_verdicts_are_those_of_a_fresh_allocator(seed: int) -> None:
             there.plugin.unreserve(cycle, there.cluster.nodes[name])
             there.cluster.validate()
             continue
-        wanted = claim(f"c{number}", random.choice(list(wishes)))
+        wanted = semantic_claim(f"c{number}", random.choice(list(wishes)))
         there.show(wanted)
         of = user_pod(f"p{number}", f"c{number}")
         in_use = [id for _, _, ids in held.values() for id in ids]

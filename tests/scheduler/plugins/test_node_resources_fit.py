@@ -13,7 +13,7 @@ PLUGIN = NodeResourcesFit()
 GPU = "example.com/gpu"
 
 
-def device_class(name: str, resource: str | None = None) -> DeviceClass:
+def extended_class(name: str, resource: str | None = None) -> DeviceClass:
     return DeviceClass(metadata=ObjectMeta(name=name), spec=DeviceClassSpec(extended_resource_name=resource))
 
 
@@ -135,7 +135,7 @@ def test_what_devices_cost_of_a_node_counts() -> None:
 def test_extended_resources_of_device_classes_are_left_to_them(
     resource: str, offered: dict[str, int], fits: bool
 ) -> None:
-    attempt = cycle(pod(more={resource: 2}), device_class("gpus", GPU))
+    attempt = cycle(pod(more={resource: 2}), extended_class("gpus", GPU))
     PLUGIN.pre_filter(attempt)
     assert PLUGIN.filter(attempt, node_info(node(more=offered))).ok is fits
 
@@ -144,7 +144,7 @@ def test_a_class_may_come_after_the_shape_was_prepared() -> None:
     attempt = cycle(pod(more={GPU: 1}))
     PLUGIN.pre_filter(attempt)
     assert not PLUGIN.filter(attempt, node_info(node())).ok
-    attempt.cluster.change(None, device_class("gpus", GPU))
+    attempt.cluster.change(None, extended_class("gpus", GPU))
     assert PLUGIN.filter(attempt, node_info(node())).ok
 
 
@@ -182,11 +182,13 @@ BOUND = pod("q", node="n", cpu=4)
         pytest.param(BOUND, scaled(BOUND, "1"), True, id="a pod is scaled down"),
         pytest.param(BOUND, scaled(BOUND, "5"), False, id="a pod is scaled up"),
         pytest.param(WAITING, scaled(WAITING, "1"), True, id="the pod itself is scaled"),
-        pytest.param(None, device_class("gpus", GPU), True, id="a class serves the resource"),
-        pytest.param(None, device_class("gpus", "other.com/gpu"), False, id="a class serves another one"),
-        pytest.param(device_class("gpus"), device_class("gpus", GPU), True, id="a class starts serving it"),
+        pytest.param(None, extended_class("gpus", GPU), True, id="a class serves the resource"),
+        pytest.param(None, extended_class("gpus", "other.com/gpu"), False, id="a class serves another one"),
         pytest.param(
-            device_class("gpus", GPU), device_class("gpus", GPU), False, id="a class served it before"
+            extended_class("gpus"), extended_class("gpus", GPU), True, id="a class starts serving it"
+        ),
+        pytest.param(
+            extended_class("gpus", GPU), extended_class("gpus", GPU), False, id="a class served it before"
         ),
     ],
 )
@@ -209,6 +211,6 @@ def test_what_helps_nobody(old: ApiStruct, new: ApiStruct | None) -> None:
 
 
 def test_a_resource_that_a_class_serves_does_not_make_a_node_too_small() -> None:
-    served = cluster(device_class("gpus", GPU))
+    served = cluster(extended_class("gpus", GPU))
     assert PLUGIN.helps(PodInfo(WAITING), None, node(), served)
     assert not PLUGIN.helps(PodInfo(WAITING), None, node(), cluster())

@@ -34,7 +34,7 @@ def result(device: str, *, pool: str = "node-1", share: int | None = None, **mor
     return {"request": "r", "driver": DRIVER, "pool": pool, "device": device, **shared, **more}
 
 
-def claim(name: str, *results: Json, namespace: str = "team-a") -> Json:
+def claim_with(name: str, *results: Json, namespace: str = "team-a") -> Json:
     status = {"allocation": {"devices": {"results": list(results)}}} if results else {}
     return {
         "apiVersion": "resource.k8s.io/v1",
@@ -45,7 +45,9 @@ def claim(name: str, *results: Json, namespace: str = "team-a") -> Json:
     }
 
 
-def slice_(*devices: Json, counters: Json | None = None, pool: str = "node-1", generation: int = 1) -> Json:
+def pool_slice(
+    *devices: Json, counters: Json | None = None, pool: str = "node-1", generation: int = 1
+) -> Json:
     sets = [
         {"name": name, "counters": {counter: {"value": value} for counter, value in amounts.items()}}
         for name, amounts in (counters or {}).items()
@@ -99,104 +101,105 @@ def server() -> Server:
 
 
 def test_a_device_is_promised_once(server: Server) -> None:
-    server.write(claim("first", result("gpu-0")))
-    assert server.refused(claim("second", result("gpu-1"), result("gpu-0"))) == (
+    server.write(claim_with("first", result("gpu-0")))
+    assert server.refused(claim_with("second", result("gpu-1"), result("gpu-0"))) == (
         'Operation cannot be fulfilled on resourceclaims.resource.k8s.io "second": '
         "device gpu-0 of pool node-1 of driver gpu.example.com is already allocated to claim first"
     )
-    server.write(claim("second", result("gpu-1"), result("gpu-0", pool="node-2")))
+    server.write(claim_with("second", result("gpu-1"), result("gpu-0", pool="node-2")))
 
 
 def test_nobody_learns_the_name_of_a_claim_elsewhere(server: Server) -> None:
-    server.write(claim("secret", result("gpu-0"), namespace="team-b"))
-    message = server.refused(claim("mine", result("gpu-0")))
+    server.write(claim_with("secret", result("gpu-0"), namespace="team-b"))
+    message = server.refused(claim_with("mine", result("gpu-0")))
     assert message.endswith("is already allocated to a claim in another namespace")
     assert "secret" not in message
     assert "team-b" not in message
 
 
 def test_what_is_given_back_can_be_promised_again(server: Server) -> None:
-    server.write(claim("first", result("gpu-0")))
-    server.write(claim("first"))
-    server.write(claim("second", result("gpu-0")))
+    server.write(claim_with("first", result("gpu-0")))
+    server.write(claim_with("first"))
+    server.write(claim_with("second", result("gpu-0")))
     server.shelf.delete(Key(CLAIMS, "team-a", "second"))
-    server.write(claim("third", result("gpu-0")))
+    server.write(claim_with("third", result("gpu-0")))
 
 
 def test_a_write_that_promises_nothing_new_passes(server: Server) -> None:
-    held = claim("first", result("gpu-0"))
+    held = claim_with("first", result("gpu-0"))
     server.write(held)
     held["status"]["reservedFor"] = [{"resource": "pods", "name": "p", "uid": "u"}]
     server.write(held)
 
 
 def test_admin_access_takes_nothing(server: Server) -> None:
-    server.write(claim("user", result("gpu-0")))
-    server.write(claim("admin", result("gpu-0", adminAccess=True)))
-    server.write(claim("user"))
-    server.write(claim("next", result("gpu-0")))
+    server.write(claim_with("user", result("gpu-0")))
+    server.write(claim_with("admin", result("gpu-0", adminAccess=True)))
+    server.write(claim_with("user"))
+    server.write(claim_with("next", result("gpu-0")))
 
 
 def test_a_device_is_not_twice_in_one_claim(server: Server) -> None:
-    assert "in the claim twice" in server.refused(claim("c", result("gpu-0"), result("gpu-0")))
+    assert "in the claim twice" in server.refused(claim_with("c", result("gpu-0"), result("gpu-0")))
 
 
 def test_shares_of_a_device_stay_within_its_capacity(server: Server) -> None:
     server.publish(
-        "s", slice_(device("gpu-0", allowMultipleAllocations=True, capacity={"memory": {"value": "10Gi"}}))
+        "s",
+        pool_slice(device("gpu-0", allowMultipleAllocations=True, capacity={"memory": {"value": "10Gi"}})),
     )
-    server.write(claim("a", result("gpu-0", share=1, consumedCapacity={"memory": "6Gi"})))
+    server.write(claim_with("a", result("gpu-0", share=1, consumedCapacity={"memory": "6Gi"})))
     assert "too little of capacity memory left: 1Gi short" in server.refused(
-        claim("b", result("gpu-0", share=2, consumedCapacity={"memory": "5Gi"}))
+        claim_with("b", result("gpu-0", share=2, consumedCapacity={"memory": "5Gi"}))
     )
-    server.write(claim("b", result("gpu-0", share=2, consumedCapacity={"memory": "4Gi"})))
-    assert "already allocated to claim a, b" in server.refused(claim("c", result("gpu-0")))
+    server.write(claim_with("b", result("gpu-0", share=2, consumedCapacity={"memory": "4Gi"})))
+    assert "already allocated to claim a, b" in server.refused(claim_with("c", result("gpu-0")))
 
 
 def test_a_device_that_cannot_be_shared_has_one_holder(server: Server) -> None:
-    server.publish("s", slice_(device("gpu-0")))
-    server.write(claim("a", result("gpu-0", share=1)))
-    assert "already allocated to claim a" in server.refused(claim("b", result("gpu-0", share=2)))
-    server.write(claim("a"))
+    server.publish("s", pool_slice(device("gpu-0")))
+    server.write(claim_with("a", result("gpu-0", share=1)))
+    assert "already allocated to claim a" in server.refused(claim_with("b", result("gpu-0", share=2)))
+    server.write(claim_with("a"))
     assert "cannot be shared" in server.refused(
-        claim("b", result("gpu-0", share=1), result("gpu-0", share=2))
+        claim_with("b", result("gpu-0", share=1), result("gpu-0", share=2))
     )
 
 
 def test_counters_are_not_overdrawn(server: Server) -> None:
-    server.publish("counters", slice_(counters={"card": {"memory": "10Gi"}}))
-    server.publish("devices", slice_(*(device(f"part-{n}", draws={"memory": "4Gi"}) for n in range(3))))
-    server.write(claim("a", result("part-0"), result("part-1")))
-    assert "2Gi of memory in counter set card short" in server.refused(claim("b", result("part-2")))
-    server.write(claim("a"))
-    server.write(claim("b", result("part-2")))
+    server.publish("counters", pool_slice(counters={"card": {"memory": "10Gi"}}))
+    server.publish("devices", pool_slice(*(device(f"part-{n}", draws={"memory": "4Gi"}) for n in range(3))))
+    server.write(claim_with("a", result("part-0"), result("part-1")))
+    assert "2Gi of memory in counter set card short" in server.refused(claim_with("b", result("part-2")))
+    server.write(claim_with("a"))
+    server.write(claim_with("b", result("part-2")))
 
 
 def test_nothing_new_comes_from_a_pool_that_its_driver_shrank(server: Server) -> None:
     devices = [device(f"part-{n}", draws={"memory": "4Gi"}) for n in range(3)]
-    server.publish("devices", slice_(*devices))
-    server.publish("counters", slice_(counters={"card": {"memory": "12Gi"}}))
-    held = claim("a", result("part-0"), result("part-1"))
+    server.publish("devices", pool_slice(*devices))
+    server.publish("counters", pool_slice(counters={"card": {"memory": "12Gi"}}))
+    held = claim_with("a", result("part-0"), result("part-1"))
     server.write(held)
-    server.write(claim("b", result("part-2")))
-    server.write(claim("b"))
-    server.publish("counters", slice_(counters={"card": {"memory": "7Gi"}}, generation=2))
-    assert "its pool is overdrawn" in server.refused(claim("b", result("part-2")))
+    server.write(claim_with("b", result("part-2")))
+    server.write(claim_with("b"))
+    server.publish("counters", pool_slice(counters={"card": {"memory": "7Gi"}}, generation=2))
+    assert "its pool is overdrawn" in server.refused(claim_with("b", result("part-2")))
     server.write(held | {"metadata": {**held["metadata"], "labels": {"still": "possible"}}})
-    server.write(claim("a"))
-    server.write(claim("b", result("part-2")))
+    server.write(claim_with("a"))
+    server.write(claim_with("b", result("part-2")))
 
 
 def test_groups_that_exclude_each_other_are_not_promised_together(server: Server) -> None:
-    server.publish("counters", slice_(counters={"card": {"memory": "10Gi"}}))
+    server.publish("counters", pool_slice(counters={"card": {"memory": "10Gi"}}))
     ways = [device(f"d-{n}", draws={"memory": "1Gi"}, groups=(way,)) for n, way in enumerate(("a", "a", "b"))]
-    server.publish("devices", slice_(*ways))
-    server.write(claim("x", result("d-0")))
-    server.write(claim("y", result("d-1")))
-    assert "no compatibility group" in server.refused(claim("z", result("d-2")))
-    server.write(claim("x"))
-    server.write(claim("y"))
-    server.write(claim("z", result("d-2")))
+    server.publish("devices", pool_slice(*ways))
+    server.write(claim_with("x", result("d-0")))
+    server.write(claim_with("y", result("d-1")))
+    assert "no compatibility group" in server.refused(claim_with("z", result("d-2")))
+    server.write(claim_with("x"))
+    server.write(claim_with("y"))
+    server.write(claim_with("z", result("d-2")))
 
 
 def semantic(name: str, *ids: str) -> Json:
@@ -228,22 +231,22 @@ def test_seed_0s_instances_count_too(server: Server) -> None:
 
 
 def test_both_forms_share_the_devices(server: Server) -> None:
-    server.write(claim("v1", result("gpu-0")))
+    server.write(claim_with("v1", result("gpu-0")))
     assert "already allocated to claim v1" in server.refused(semantic("old", "gpu-0"))
 
 
 def test_a_failed_commit_takes_promises_back(server: Server) -> None:
-    server.write(claim("first", result("gpu-0")))
+    server.write(claim_with("first", result("gpu-0")))
     server.shelf.roll_back(1)
     server.allocations.validate()
-    server.write(claim("second", result("gpu-0")))
+    server.write(claim_with("second", result("gpu-0")))
 
 
 def test_books_of_a_store_that_was_filled_otherwise_hold_what_they_can(server: Server) -> None:
     for name in ("a", "b"):
-        server.shelf.put(Key(CLAIMS, "team-a", name), claim(name, result("gpu-0")))
+        server.shelf.put(Key(CLAIMS, "team-a", name), claim_with(name, result("gpu-0")))
     server.shelf.delete(Key(CLAIMS, "team-a", "a"))
-    assert "claim b" in server.refused(claim("c", result("gpu-0")))
+    assert "claim b" in server.refused(claim_with("c", result("gpu-0")))
 
 
 # --- random writes against a sum over everything ---
@@ -366,14 +369,14 @@ def _random_slice(dice: random.Random) -> Json:
         )
         for name in dice.sample(DEVICES, dice.randint(0, 4))
     ]
-    return slice_(
+    return pool_slice(
         *devices, counters=counters if dice.random() < 0.8 else None, pool="p", generation=dice.randint(1, 2)
     )
 
 
 def _random_claim(dice: random.Random, name: str) -> Json:
     if dice.random() < 0.3:
-        return claim(name)
+        return claim_with(name)
     results = []
     for number in range(dice.randint(1, 2)):
         more: Json = {"adminAccess": True} if dice.random() < 0.15 else {}
@@ -383,7 +386,7 @@ def _random_claim(dice: random.Random, name: str) -> Json:
                 "consumedCapacity": {"x": str(dice.randint(0, 4))},
             }
         results.append(result(dice.choice(DEVICES), pool="p", **more))
-    return claim(name, *results)
+    return claim_with(name, *results)
 
 
 @given(st.randoms(use_true_random=False))

@@ -36,12 +36,12 @@ CLAIMS = Resource("resource.k8s.io", "v1", "ResourceClaim", "resourceclaims", Tr
 JOBS = Resource("batch", "v1", "Job", "jobs", True)
 
 
-def pod(requests: Json | None = None, limits: Json | None = None, **spec: Any) -> Json:
+def requesting_pod(requests: Json | None = None, limits: Json | None = None, **spec: Any) -> Json:
     resources = {"requests": requests or {}, "limits": limits or {}}
     return {"spec": {"containers": [{"name": "main", "resources": resources}], **spec}}
 
 
-def claim(*requests: Json) -> Json:
+def claim_of(*requests: Json) -> Json:
     return {"spec": {"devices": {"requests": list(requests)}}}
 
 
@@ -168,13 +168,13 @@ def test_what_was_there_before_the_quota_counts() -> None:
 def test_devices_are_counted_by_class() -> None:
     name = "gpu.deviceclass.resource.k8s.io/devices"
     ns = Namespace({"hard": {name: "4", "count/resourceclaims.resource.k8s.io": "9"}})
-    ns.create(CLAIMS, "a", claim(exactly("gpu", 2), exactly("nic", 5)))
+    ns.create(CLAIMS, "a", claim_of(exactly("gpu", 2), exactly("nic", 5)))
     alternatives = {"firstAvailable": [exactly("gpu", 1)["exactly"], exactly("gpu", 3)["exactly"]]}
-    assert ns.refused(CLAIMS, "b", claim({"name": "any", **alternatives})) == (
+    assert ns.refused(CLAIMS, "b", claim_of({"name": "any", **alternatives})) == (
         f'resourceclaims.resource.k8s.io "b" is forbidden: exceeded quota: q0, requested: {name}=3, used: {name}=2, limited: {name}=4'
     )
     assert "requested: gpu.deviceclass.resource.k8s.io/devices=32" in ns.refused(
-        CLAIMS, "b", claim(exactly("gpu", 0, "All"))
+        CLAIMS, "b", claim_of(exactly("gpu", 0, "All"))
     )
     assert ns.status()["used"] == {name: "2", "count/resourceclaims.resource.k8s.io": "1"}
 
@@ -184,7 +184,7 @@ def test_a_semantic_claim_counts_the_instances_that_it_is_given() -> None:
     name = "cards.deviceclass.resource.k8s.io/devices"
     ns = Namespace({"hard": {name: "3"}})
     carrier = {"opaque": {"driver": CARRIER, "parameters": {}}}
-    wanted = claim({"name": "r", "exactly": {"deviceClassName": "cards"}})
+    wanted = claim_of({"name": "r", "exactly": {"deviceClassName": "cards"}})
     wanted["spec"]["devices"]["config"] = [carrier]
     ns.create(CLAIMS, "a", wanted)
     assert ns.status()["used"] == {name: "1"}
@@ -208,7 +208,7 @@ def test_a_semantic_claim_counts_the_instances_that_it_is_given() -> None:
 
 def test_pods_count_what_they_ask_for_until_they_end() -> None:
     ns = Namespace({"hard": {"requests.cpu": "2", "memory": "1Gi", "pods": "5", "count/pods": "5"}})
-    running = pod({"cpu": "1500m", "memory": "512Mi"})
+    running = requesting_pod({"cpu": "1500m", "memory": "512Mi"})
     ns.create(PODS, "a", running)
     assert ns.refused(PODS, "b", running) == (
         'pods "b" is forbidden: exceeded quota: q0, requested: requests.cpu=1500m, used: requests.cpu=1500m, limited: requests.cpu=2'
@@ -221,7 +221,7 @@ def test_pods_count_what_they_ask_for_until_they_end() -> None:
 
 def test_pods_must_say_what_a_quota_counts() -> None:
     ns = Namespace({"hard": {"limits.cpu": "2", "requests.memory": "1Gi"}})
-    assert ns.refused(PODS, "a", pod({"memory": "1"})) == (
+    assert ns.refused(PODS, "a", requesting_pod({"memory": "1"})) == (
         'pods "a" is forbidden: failed quota: q0: must specify limits.cpu for: main'
     )
 
@@ -244,19 +244,19 @@ def test_all_containers_count_and_starting_may_take_more() -> None:
 @pytest.mark.parametrize(
     ("scope", "inside", "outside"),
     [
-        ("Terminating", pod(activeDeadlineSeconds=5), pod()),
-        ("NotTerminating", pod(), pod(activeDeadlineSeconds=5)),
-        ("BestEffort", pod(), pod({"cpu": "1"})),
-        ("NotBestEffort", pod(limits={"memory": "1"}), pod()),
-        ("PriorityClass", pod(priorityClassName="high"), pod()),
+        ("Terminating", requesting_pod(activeDeadlineSeconds=5), requesting_pod()),
+        ("NotTerminating", requesting_pod(), requesting_pod(activeDeadlineSeconds=5)),
+        ("BestEffort", requesting_pod(), requesting_pod({"cpu": "1"})),
+        ("NotBestEffort", requesting_pod(limits={"memory": "1"}), requesting_pod()),
+        ("PriorityClass", requesting_pod(priorityClassName="high"), requesting_pod()),
         (
             "CrossNamespacePodAffinity",
-            pod(
+            requesting_pod(
                 affinity={
                     "podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"namespaces": ["x"]}]}
                 }
             ),
-            pod(),
+            requesting_pod(),
         ),
     ],
 )
@@ -267,10 +267,10 @@ def test_scopes_choose_the_pods_that_count(scope: str, inside: Json, outside: Js
 
 
 def test_priority_classes_can_be_named() -> None:
-    high = pod(priorityClassName="high")
+    high = requesting_pod(priorityClassName="high")
     assert in_scope(high, "PriorityClass", "In", ["high"])
     assert not in_scope(high, "PriorityClass", "NotIn", ["high"])
-    assert in_scope(pod(), "PriorityClass", "DoesNotExist")
+    assert in_scope(requesting_pod(), "PriorityClass", "DoesNotExist")
 
 
 def test_every_quota_must_hold() -> None:
@@ -299,7 +299,7 @@ def test_random_writes_never_exceed_and_always_add_up(dice: random.Random) -> No
         resource, name = dice.choice([CONFIGMAPS, CLAIMS]), dice.choice("abcd")
         step = dice.random()
         if step < 0.5 and ns.shelf.head(Key(resource.id, "ns", name)) is None:
-            obj = claim(exactly("gpu", dice.randint(1, 2))) if resource is CLAIMS else {}
+            obj = claim_of(exactly("gpu", dice.randint(1, 2))) if resource is CLAIMS else {}
             with contextlib.suppress(Forbidden):
                 ns.create(resource, name, obj)
         elif step < 0.8:
