@@ -249,8 +249,9 @@ def test_devices_are_waited_for_and_held_against_the_prediction(tmp_path: Path) 
         assert (said.status, said.reason) == ("False", "DevicesDiffer")
         assert said.message == "gpu.example.com/gpu-1: is missing"
         assert told(cluster, "Ready").status == "True"
-        for name in ("c", node.metadata.name):
-            assert f"DevicesDiffer: {said.message}" in cluster.events(name)
+        words = f"DevicesDiffer: {said.message}"  # events follow the condition
+        names = ("c", node.metadata.name)
+        await cluster.eventually(lambda: all(words in cluster.events(name) for name in names), "both events")
         slices = cluster.admin.of(ResourceSlice)
         [slice] = cluster.seen.of(ResourceSlice).all()
         full = [{"name": "gpu-0"}, {"name": "gpu-1"}]

@@ -6,7 +6,7 @@
     deleted ─► see departure
 
 * *Nothing is launched twice.* A launch is keyed by the claim's uid, and the finalizer that records it is added before.
-* *Out of stock*: the claim says so (Launched=False, an event) and stays for ``REMEMBERED_SECONDS`` seconds, in which plans avoid this
+* *Out of stock*: the claim says so (Launched=False, an event) and stays for ``REMEMBERED_SECONDS``, in which plans avoid this
   machine; then the claim is deleted, and its creator may create another. Other failures are retried at growing intervals for
   ``LAUNCH_SECONDS``, and then treated in the same way.
 * *No node joins* within ``REGISTER_SECONDS``: the machine is given up, and the claim is deleted. A node that does not become
