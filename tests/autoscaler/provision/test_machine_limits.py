@@ -7,7 +7,7 @@ import pytest
 from allotment.api.autoscaling import NODE_POOL
 from tests.autoscaler.build import gpus, pool, type_
 from tests.autoscaler.builders import asking
-from tests.autoscaler.provision.test_provisioner import plan_for, types_of
+from tests.autoscaler.provision.test_provisioner import SMALL, plan_for, types_of
 from tests.builders.typed import node, pod, slice_
 
 
@@ -29,3 +29,18 @@ def test_a_pool_may_limit_its_devices(most: str, machines: int) -> None:
     pods, claims = zip(*(asking(name, cpu=1) for name in "abcd"), strict=True)
     found, _ = plan_for(pods, type_("t", dynamicResources=gpus(2)), limited, there=[*there, *claims])
     assert len(found.nodes) == machines
+
+
+def test_equal_pods_that_a_limit_leaves_out_each_have_the_reason_of_every_type() -> None:
+    """Also of a type that is too small for them: which is found out when others of them have a place."""
+    limited = pool("p", limits={"nodes": "1"})
+    small = type_("small", capacity=SMALL)
+    found, _ = plan_for([pod(name, cpu=6) for name in "abc"], type_("t"), small, limited)
+    expected = {
+        "small": "has less cpu than 6 in all",
+        "t": "would fit, but the limits of NodePool p are reached (nodes: 0 left, it has 1)",
+    }
+    assert [(each.pod, each.types) for each in found.pending] == [
+        ("default/b", expected),
+        ("default/c", expected),
+    ]
