@@ -332,6 +332,23 @@ def test_owners_of_pods_that_are_not_known_are_named(allot: Allot, catalog: str,
     ]
 
 
+def test_notes_say_what_is_done_with_everything_in_the_files(
+    allot: Allot, catalog: str, tmp_path: Path
+) -> None:
+    spec = {"replicas": 2, "template": {"spec": {"containers": [{"name": "c"}]}}}
+    owner = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "w"}, "spec": spec}
+    other = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}}
+    file = tmp_path / "owners.json"
+    items = [owner, other, to_builtins(daemons(cpu=2))]
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    ran = allot("plan", "-f", str(file), "--catalog", catalog, "--empty", "-o", "json")
+    assert json.loads(ran.out)["notes"] == [
+        "ignored: 1 Service",
+        "the pods that these owners still lack are included: 1 Deployment (2 pods)",
+        "the pods that these owners still lack are included: 1 DaemonSet (one pod on each node that it may use)",
+    ]
+
+
 def test_long_lists_are_cut(allot: Allot, catalog: str, tmp_path: Path) -> None:
     files = saved(tmp_path, "pods.json", *(pod(f"p{n}", cpu="10m") for n in range(105)))
     ran = allot("plan", "-f", files, "--catalog", catalog, "--empty")

@@ -19,6 +19,7 @@ from allotment.api.core import (
     NodeSelectorRequirement,
     NodeSelectorTerm,
 )
+from allotment.api.text import plural
 from allotment.autoscaler.simulate.node_arrival import pod_of
 from allotment.autoscaler.simulate.workload_pods import Workload, WorkloadID, owners_of
 from allotment.scheduler.pod import FINISHED
@@ -48,6 +49,29 @@ def pods_of_workloads(found: Sequence[tuple[Located, Workload]], pods: Sequence[
                 names.add((pod.metadata.namespace, pod.metadata.name))
                 made += 1
                 yield pod
+
+
+def told_of_owners(workloads: Iterable[Workload], made: Iterable[Pod], daemons: int) -> list[str]:
+    """Sentences on what was done with owners of pods: how many pods those of each kind got, and which got none."""
+    pods, idle = Counter[str](), Counter[str]()
+    numbers = Counter(owner for pod in made for owner in owners_of(pod))
+    owners = Counter[str]()
+    for each in workloads:
+        if count := numbers[each.id]:
+            owners[each.id.kind] += 1
+            pods[each.id.kind] += count
+        else:
+            idle[each.id.kind] += 1
+    parts = [f"{plural(owners[kind], kind)} ({plural(pods[kind], 'pod')})" for kind in sorted(owners)]
+    if daemons:
+        parts.append(f"{plural(daemons, 'DaemonSet')} (one pod on each node that it may use)")
+    told = [f"the pods that these owners still lack are included: {', '.join(parts)}"] if parts else []
+    if idle:
+        named = ", ".join(plural(count, kind) for kind, count in sorted(idle.items()))
+        told.append(
+            f"no pods are added for {named}: suspended, finished, scaled to zero, or their pods are there already"
+        )
+    return told
 
 
 def _counted(found: Sequence[tuple[WorkloadID | None, Workload]]) -> Iterator[Workload]:
