@@ -358,6 +358,15 @@ def test_long_lists_are_cut(allot: Allot, catalog: str, tmp_path: Path) -> None:
     )
 
 
+def test_long_lists_of_machines_are_cut(allot: Allot, catalog: str, tmp_path: Path) -> None:
+    files = saved(tmp_path, "pods.json", *(pod(f"p{n}", cpu=5) for n in range(103)))
+    ran = allot("plan", "-f", files, "--catalog", catalog, "--empty")
+    assert sum(line.startswith("new-") for line in ran.out.splitlines()) == 100
+    assert ran.out.count("and 3 more: -o wide has all") == 2
+    wide = allot("plan", "-f", files, "--catalog", catalog, "--empty", "-o", "wide").out
+    assert sum(line.startswith("new-") for line in wide.splitlines()) == 103
+
+
 def test_machines_are_planned_for_claims_of_the_semantic(allot: Allot) -> None:
     folder = "examples/autoscaling/semantic"
     files = ("examples/semantic/claims.yaml", "examples/semantic/classes.yaml", f"{folder}/pods.yaml")
