@@ -23,7 +23,7 @@ from allotment.insight.errors import BadInput
 from allotment.insight.explain.trial_scheduler import KINDS
 from allotment.insight.manifest_cluster import ManifestCluster, gather, name_of
 from allotment.insight.manifest_files import Reading, read_objects
-from allotment.insight.placement.made_pods import told_of_owners
+from allotment.insight.placement.made_pods import told_of_lacking, told_of_owners
 from allotment.insight.placement.needs import FINISHED
 from allotment.insight.snapshot import GROUPS
 from allotment.scheduler.config.configuration import DEFAULT_SCHEDULER
@@ -58,10 +58,12 @@ def checked(reading: Reading, *, workloads: bool = False) -> list[ApiStruct]:
     Raises BadInput with all errors."""
     known = [each for each in reading.found if not isinstance(each.obj, GROUPS)]
     cluster = gather(Reading(known), check_expression, lenient=True, workloads=workloads)
-    reading.notes += cluster.notes
     others = [each.obj for each in reading.found if isinstance(each.obj, GROUPS)]
     if workloads:
-        reading.notes += told_of_owners((), (), sum(isinstance(each, DaemonSet) for each in others))
+        daemons = sum(isinstance(each, DaemonSet) for each in others)
+        reading.notes += [*cluster.notes, *told_of_owners((), (), daemons)]
+    else:
+        reading.notes += told_of_lacking(known, cluster.pods)
     return [*_all(cluster), *others]
 
 

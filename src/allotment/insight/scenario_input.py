@@ -86,9 +86,12 @@ def _saved(files: Sequence[str]) -> Scene:
     complaints = [*reading.complaints, *(str(error) for _, errors in made for error in errors)]
     if complaints:
         raise BadInput(complaints)
-    objects = checked(Reading([each for each in reading.found if not isinstance(each.obj, DeviceTaintRule)]))
+    others = Reading([each for each in reading.found if not isinstance(each.obj, DeviceTaintRule)])
+    objects = checked(others)
     sources = [each.obj for each in reading.found if isinstance(each.obj, SOURCES)]
-    return _scene([*objects, *(rule for rule, _ in made if rule is not None)], sources)
+    scene = _scene([*objects, *(rule for rule, _ in made if rule is not None)], sources)
+    scene.notes += others.notes
+    return scene
 
 
 def _scene(objects: Sequence[ApiStruct], sources: Sequence[ApiStruct]) -> Scene:

@@ -148,9 +148,9 @@ def _read(
         return waiting(mine, (), tainted=True), ()
     if source.offline:
         cluster, reading = read(source.offline)
-        return waiting(mine, cluster, tainted=True), [
-            each.obj for each in reading.found if isinstance(each.obj, SOURCES)
-        ]
+        found = waiting(mine, cluster, tainted=True)
+        found.notes += reading.notes
+        return found, [each.obj for each in reading.found if isinstance(each.obj, SOURCES)]
     return waiting_in(look(source, KINDS), mine)
 
 
