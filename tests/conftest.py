@@ -35,6 +35,7 @@ def pytest_collection() -> Generator[None, object, object]:
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(100_000, 50, 100)  # a tenth of all time went into looking for cycles
         gc.enable()
 
 

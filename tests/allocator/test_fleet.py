@@ -239,6 +239,20 @@ def test_pools_that_look_alike_are_still_different_pools(make_fleet: MakeFleet) 
     assert fits == {"p0", "p1"}
 
 
+def test_nodes_differ_where_the_common_devices_stand_before_or_behind_their_own(
+    make_fleet: MakeFleet,
+) -> None:
+    """Both nodes have two devices in a row, one of their own and the common one, which is in use."""
+    slices = [
+        slice_(device("a"), name="own0", pool="a", on="n0"),
+        slice_(device("b"), name="common", pool="b", everywhere=True),
+        slice_(device("c"), name="own1", pool="c", on="n1"),
+    ]
+    fleet = make_fleet(nodes(2), slices, [ANY])
+    fleet.ledger.hold("other", (whole("b", "b"),))
+    assert [place(fleet, [one(f"c{n}")]) for n in range(3)] == ["n0", "n1", None]
+
+
 def test_counters_that_span_nodes_are_drawn_by_all(make_fleet: MakeFleet) -> None:
     cost = [draw("fabric", lanes="2")]
     slices = [

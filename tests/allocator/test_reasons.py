@@ -203,6 +203,17 @@ def test_a_device_that_cannot_be_judged() -> None:
     assert "no such key: x" in reason.detail
 
 
+def test_a_device_that_cannot_be_judged_is_not_what_somebody_holds() -> None:
+    """Nobody should wait for it to be free. What goes wrong with each device alike is told once."""
+    found = reasons(
+        [slice_(device("d"), device("e"))], request("r", f"{mine('x')} == 1"), in_use=held("d", "e")
+    )
+    assert str(found) == (
+        "request r needs 1, 0 of 2 devices fit: "
+        "2 cannot be judged (claim ns/claim: selector #0: CEL runtime error: no such key: x)"
+    )
+
+
 def test_who_holds_a_device_is_told_where_it_is_known() -> None:
     ledger = Ledger()
     ledger.hold("team/train", (whole("d"),))

@@ -684,3 +684,23 @@ def test_owners_of_pods_that_are_not_known_are_named(allot: Allot) -> None:
         "give the pods themselves"
     ) in ran.out
     assert "not counted" not in run(allot, other).out
+
+
+def test_notes_say_what_is_done_with_every_owner_of_pods(allot: Allot) -> None:
+    """An owner whose pods are placed is not also said to be left out; and one that wants no pods is named as well."""
+    owners = [
+        workload("Deployment", "apps/v1", "w", "vendor.com/gpu", replicas=3),
+        workload("Job", "batch/v1", "j", "vendor.com/gpu", parallelism=2),
+        workload("Job", "batch/v1", "k", "vendor.com/gpu"),
+        workload("Job", "batch/v1", "later", "vendor.com/gpu", suspend=True),
+        workload("DaemonSet", "apps/v1", "d", "vendor.com/gpu", selector={"matchLabels": {"app": "d"}}),
+        workload("Deployment", "extensions/v1beta1", "old", "vendor.com/gpu"),
+    ]
+    ran = run(allot, labelled_node("n"), devices("n", "a"), served_class(), *owners)
+    notes = [line for line in ran.out.splitlines() if line.startswith("note: ")]
+    assert notes == [
+        "note: the pods of 1 Deployment of extensions/v1beta1 are not counted: give the pods themselves",
+        "note: the pods that these owners still lack are included: 1 Deployment (3 pods), 2 Jobs (3 pods), "
+        "1 DaemonSet (one pod on each node that it may use)",
+        "note: no pods are added for 1 Job: suspended, finished, scaled to zero, or their pods are there already",
+    ]

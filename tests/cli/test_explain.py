@@ -296,6 +296,9 @@ OF = f'device.attributes["{GPU}"]'
             f'device.capacity["{GPU}"].memroy.compareTo(quantity("1Gi")) > 0',
             f"no device has capacity {GPU}/memroy; did you mean memory?",
         ),
+        # the right name in the wrong place
+        (f'{OF}.memory.isGreaterThan(quantity("1Gi"))', f'no device has attribute {GPU}/memory; there is device.capacity["{GPU}"].memory'),
+        (f'device.capacity["{GPU}"].model.isLessThan(quantity("1"))', f'no device has capacity {GPU}/model; there is device.attributes["{GPU}"].model'),
         ('device.attributes["gpu.exmaple.com"].model == "A100"', f"no device has an attribute or capacity of gpu.exmaple.com; did you mean {GPU}?"),
         ('device.capacity["gpu.exmaple.com"].memory.isGreaterThan(quantity("0"))', f"no device has an attribute or capacity of gpu.exmaple.com; did you mean {GPU}?"),
     ],

@@ -332,6 +332,43 @@ def test_owners_of_pods_that_are_not_known_are_named(allot: Allot, catalog: str,
     ]
 
 
+def test_notes_say_what_is_done_with_everything_in_the_files(
+    allot: Allot, catalog: str, tmp_path: Path
+) -> None:
+    spec = {"replicas": 2, "template": {"spec": {"containers": [{"name": "c"}]}}}
+    owner = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "w"}, "spec": spec}
+    other = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}}
+    file = tmp_path / "owners.json"
+    items = [owner, other, to_builtins(daemons(cpu=2))]
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    ran = allot("plan", "-f", str(file), "--catalog", catalog, "--empty", "-o", "json")
+    assert json.loads(ran.out)["notes"] == [
+        "ignored: 1 Service",
+        "the pods that these owners still lack are included: 1 Deployment (2 pods)",
+        "the pods that these owners still lack are included: 1 DaemonSet (one pod on each node that it may use)",
+    ]
+
+
+def test_pods_that_a_saved_cluster_does_not_have_yet_are_said_to_be_left_out(
+    allot: Allot, catalog: str, tmp_path: Path
+) -> None:
+    spec = {"replicas": 2, "template": {"spec": {"containers": [{"name": "c"}]}}}
+    owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "w"}, "spec": spec}
+    mine = OwnerReference(api_version="apps/v1", kind="StatefulSet", name="w", uid="u", controller=True)
+    bare = [pod(f"w-{n}", node="n") for n in range(2)]
+    there = [replace(each, metadata=replace(each.metadata, owner_references=(mine,))) for each in bare]
+    file = tmp_path / "cluster.json"
+    words = "note: a saved cluster is taken as it is, without pods that do not exist yet (StatefulSet: 1 pod)"
+    for count, expected in ((1, True), (2, False)):
+        items = [owner, to_builtins(node("n", cpu=4)), *map(to_builtins, there[:count])]
+        file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+        assert (words in allot("plan", "--catalog", catalog, "--offline", str(file)).out) is expected
+        steps = json.dumps(
+            {"apiVersion": "allotment.dev/v1", "kind": "Scenario", "steps": [{"drainNode": "n"}]}
+        )
+        assert (words[6:] in allot("whatif", "-", "--offline", str(file), stdin=steps).out) is expected
+
+
 def test_long_lists_are_cut(allot: Allot, catalog: str, tmp_path: Path) -> None:
     files = saved(tmp_path, "pods.json", *(pod(f"p{n}", cpu="10m") for n in range(105)))
     ran = allot("plan", "-f", files, "--catalog", catalog, "--empty")
@@ -339,6 +376,15 @@ def test_long_lists_are_cut(allot: Allot, catalog: str, tmp_path: Path) -> None:
     assert (
         "more: -o wide" not in allot("plan", "-f", files, "--catalog", catalog, "--empty", "-o", "wide").out
     )
+
+
+def test_long_lists_of_machines_are_cut(allot: Allot, catalog: str, tmp_path: Path) -> None:
+    files = saved(tmp_path, "pods.json", *(pod(f"p{n}", cpu=5) for n in range(103)))
+    ran = allot("plan", "-f", files, "--catalog", catalog, "--empty")
+    assert sum(line.startswith("new-") for line in ran.out.splitlines()) == 100
+    assert ran.out.count("and 3 more: -o wide has all") == 2
+    wide = allot("plan", "-f", files, "--catalog", catalog, "--empty", "-o", "wide").out
+    assert sum(line.startswith("new-") for line in wide.splitlines()) == 103
 
 
 def test_machines_are_planned_for_claims_of_the_semantic(allot: Allot) -> None:

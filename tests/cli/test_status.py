@@ -39,6 +39,7 @@ def test_a_server_is_found_looked_at_and_stopped_without_a_kubeconfig(tmp_path: 
         shown = run("status")
         assert shown.returncode == 0
         assert shown.stdout.startswith(f"running at {status['server']}\n")
+        assert shown.stdout.endswith("\n  allot down\n")
         assert run("pools").stdout == "There are no pools: no driver has published devices.\n"
         stopped = run("down")
         assert (stopped.returncode, process.wait(PATIENCE)) == (0, 0)
@@ -47,6 +48,36 @@ def test_a_server_is_found_looked_at_and_stopped_without_a_kubeconfig(tmp_path: 
     assert again.returncode == 0
     assert "no server runs in" in again.stderr
     assert run("status").stdout.startswith("not running: start it with allot up\n")
+
+
+def test_in_another_folder_every_command_to_go_on_with_names_the_folder(tmp_path: Path) -> None:
+    """So that it works when copied to any terminal, in any directory."""
+    folder = tmp_path / "my data"
+    named = f"--data-dir '{folder}'"
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [ALLOT, *arguments],
+            cwd=tmp_path,
+            env={**os.environ, "ALLOT_DATA_DIR": folder.name},
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+
+    assert run("status").stdout.startswith(f"not running: start it with allot up --demo {named}\n")
+    assert f"start one with: allot up {named}\n" in run("kubeconfig", "--user", "ann").stderr
+    with up(folder, *BARE) as process:
+        greeting(process)
+        assert run("status").stdout.endswith(
+            f"\n  export KUBECONFIG='{folder}/kubeconfig'\n  allot down {named}\n"
+        )
+        assert run("down").returncode == 0
+    (folder / "store.db").unlink()
+    lost = run("up")
+    assert f"(allot restore FILE {named})" in lost.stderr
+    assert f"(allot up --accept-loss {named})" in lost.stderr
 
 
 def test_a_certificate_that_has_expired_is_named_by_whoever_holds_it(tmp_path: Path) -> None:

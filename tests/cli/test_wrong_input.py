@@ -96,6 +96,7 @@ def test_lenient_notes_unknown_fields_and_goes_on(allot: Allot) -> None:
         (["allocate", "-f", "nowhere.yaml"], "nowhere.yaml: no such file or directory"),
         (["allocate", "-f", "tests/cli/golden"], "kind: must be a string"),
         (["alocate"], "No such command 'alocate'"),
+        (["explain", "train-0"], "No such command 'train-0'; begin with one of claim, pod"),
     ],
 )
 def test_wrong_arguments_say_what_to_do(allot: Allot, arguments: list[str], message: str) -> None:

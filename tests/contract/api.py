@@ -160,6 +160,12 @@ class Api:
     def __init__(self, name: str, transport: Transport, forget: Callable[[int], None]) -> None:
         self.name, self.real, self._transport = name, name == "kubernetes", transport
         self.forget = forget
+        self._fleet: list[str] = []  # the nodes and slices made so far
+
+    def remove_fleet(self) -> None:
+        """Deletes the nodes and the ResourceSlices made since the last call, which other tests would allocate from."""
+        while self._fleet:
+            self.delete(self._fleet.pop())
 
     def request(
         self,
@@ -171,7 +177,11 @@ class Api:
         who: Who = None,
     ) -> Reply:
         """``body``: bytes go as they are, anything else as JSON."""
-        return self._transport.send(_call(method, path, body, headers or {}, who))
+        reply = self._transport.send(_call(method, path, body, headers or {}, who))
+        folder = path.partition("?")[0]
+        if reply.status == 201 and folder.endswith(("/nodes", "/resourceslices")):
+            self._fleet.append(f"{folder}/{reply.json['metadata']['name']}")
+        return reply
 
     def get(self, path: str, *, headers: Mapping[str, str] | None = None, who: Who = None) -> Reply:
         return self.request("GET", path, headers=headers, who=who)

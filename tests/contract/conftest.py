@@ -39,6 +39,14 @@ def api(request: pytest.FixtureRequest) -> Iterator[Api]:
     transport.close()
 
 
+@pytest.fixture(autouse=True)
+def leaves_no_fleet(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A slice that all nodes reach would serve the claims of other tests too."""
+    yield
+    if "api" in request.fixturenames:
+        request.getfixturevalue("api").remove_fleet()
+
+
 @pytest.fixture
 def fresh() -> str:
     """A name that no other test has."""

@@ -81,7 +81,8 @@ class NodePlace:
         self.positions: dict[DeviceID, int] | None = None
         self.local = 0  # positions of devices that no other node reaches
         self.reaches: tuple[PoolID, ...] = ()  # pools that other nodes reach too
-        # a number for the visible part of those pools: two nodes may reach different devices of one pool
+        # a number for the visible part of those pools and for its positions: two nodes may reach different devices of
+        # one pool, or find the same ones before their own devices and behind them
         self.sees = 0
         self.seen: tuple[int, ...] = ()  # the versions of those pools when ``use`` was last read
 
@@ -271,11 +272,11 @@ class Fleet:
             site = Site(place.node, pools, devices, self.features)
             common = [pool for pool in pools if self._home(pool.id) is None]
             place.reaches = tuple([pool.id for pool in common])
-            place.sees = self._numbers.of(("sees", *map(self._seen_of, common)))
             place.local = (1 << len(devices)) - 1
             for position, device in enumerate(devices) if place.reaches else ():
                 if device.id.of_pool in place.reaches:
                     place.local &= ~(1 << position)
+            place.sees = self._numbers.of(("sees", place.local, *map(self._seen_of, common)))
             place.prints = Fingerprints(site, self._numbers)
             place.prints.skeleton()
             place.site = site

@@ -169,8 +169,10 @@ def _judge(problem: Problem, request: RequestDemand, ask: Ask, position: int) ->
     try:
         failed = suits.fails(device)
         suits.judge(position)
-    except AllocationError as exc:  # of what is in use nothing is asked
-        return used or DeviceReason(name, "error", "cannot be judged", str(exc))
+    except (
+        AllocationError
+    ) as exc:  # the search asks nothing of a device in use, but it will once the device is free
+        return _error(name, str(exc))
     if isinstance(failed, str):
         if isinstance(failed, NotKnownYet):
             return used or DeviceReason(name, "unknown", failed)
@@ -224,10 +226,15 @@ def _judge_constraints(problem: Problem, request: RequestDemand, ask: Ask, posit
     for number, values in zip(ask.constraints, problem.terms.values.get(ask, ()), strict=True):
         relation = problem.terms.constraints[request.claim][number].relation
         if position in values.errors:
-            return DeviceReason(name, "error", "cannot be judged", str(values.errors[position]))
+            return _error(name, str(values.errors[position]))
         if not values.present >> position & 1:
             return DeviceReason(name, "constraint", f"lack attribute {relation.attribute} of a constraint")
     return DeviceReason(name, FITS, "fit")
+
+
+def _error(name: str, words: str) -> DeviceReason:
+    """The words without the device's name, so that the same error of several devices is told once."""
+    return DeviceReason(name, "error", "cannot be judged", words.replace(f" on device {name}", ""))
 
 
 def _selector_reason(name: str, device: PooledDevice, failed: Criterion) -> DeviceReason:

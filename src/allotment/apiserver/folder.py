@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shlex
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +14,15 @@ class DataFolder:
     """The paths inside the folder. Nothing here creates files."""
 
     path: Path
+
+    def command(self, command: str) -> str:
+        """A command of ``allot`` that works on this folder, for a person to copy into any terminal: it names the folder
+        unless that is where every command looks."""
+        path = self.path.absolute()
+        with suppress(RuntimeError):  # no HOME, and this user is not in the list of users
+            if not os.environ.get(VARIABLE) and path == default_folder().path.absolute():
+                return command
+        return f"{command} --data-dir {shlex.quote(str(path))}"
 
     @property
     def store(self) -> Path:

@@ -27,10 +27,16 @@ from allotment.api.resource import (
 from allotment.api.storage import KINDS as STORAGE
 from allotment.api.text import few
 from allotment.api.validation import ExpressionChecker
-from allotment.autoscaler.simulate.workload_pods import Workload, is_workload, unread_owners, workload_of
+from allotment.autoscaler.simulate.workload_pods import (
+    Workload,
+    is_unread_owner,
+    is_workload,
+    unread_owners,
+    workload_of,
+)
 from allotment.insight.errors import BadInput
 from allotment.insight.manifest_files import Reading
-from allotment.insight.placement.made_pods import MOST_MADE_PODS, pods_of_workloads
+from allotment.insight.placement.made_pods import MOST_MADE_PODS, pods_of_workloads, told_of_owners
 
 Name = tuple[str, str]
 """Namespace and name."""
@@ -120,7 +126,8 @@ def gather(
         if workloads and isinstance(obj, DaemonSet):
             cluster.daemons.append(obj)
         elif obj is None or not cluster.add(obj):
-            ignored[located.kind] += not isinstance(located.obj, Namespace)
+            told = workloads and is_unread_owner(located)
+            ignored[located.kind] += not (told or isinstance(located.obj, Namespace))
             continue
         name = _named(obj)
         first = seen.setdefault((located.kind, name), located)
@@ -148,6 +155,7 @@ def gather(
     if len(made) > MOST_MADE_PODS:
         raise BadInput([f"the workloads have more than {MOST_MADE_PODS} pods; reduce the replicas"])
     cluster.pods += made
+    cluster.notes += told_of_owners([each for _, each in owners], made, len(cluster.daemons))
     return cluster
 
 

@@ -24,6 +24,7 @@ class Reading:
 
     found: list[Located] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)  # assumptions and omissions of whoever sorted the content
 
 
 def read_objects(names: Iterable[str]) -> Reading:

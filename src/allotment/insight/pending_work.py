@@ -15,7 +15,6 @@ from allotment.api import semantic
 from allotment.api.apps import DaemonSet
 from allotment.api.batch import PodDisruptionBudget, PodGroup, PriorityClass, VolcanoPodGroup
 from allotment.api.core import Pod, ResourceQuota
-from allotment.api.manifests.manifest import Located
 from allotment.api.meta import ApiStruct
 from allotment.api.resource import DeviceTaintRule, ResourceClaim, ResourceClaimTemplate
 from allotment.api.storage import PersistentVolumeClaim
@@ -24,6 +23,7 @@ from allotment.insight.errors import BadInput
 from allotment.insight.explain.trial_scheduler import KINDS
 from allotment.insight.manifest_cluster import ManifestCluster, gather, name_of
 from allotment.insight.manifest_files import Reading, read_objects
+from allotment.insight.placement.made_pods import told_of_lacking, told_of_owners
 from allotment.insight.placement.needs import FINISHED
 from allotment.insight.snapshot import GROUPS
 from allotment.scheduler.config.configuration import DEFAULT_SCHEDULER
@@ -46,18 +46,24 @@ class Waiting:
 
 def read(files: Sequence[str], *, workloads: bool = False) -> tuple[list[ApiStruct], Reading]:
     """The objects in files, checked and defaulted, and everything else that the files hold. With ``workloads``, a workload
-    stands for its pods. Raises BadInput."""
+    stands for its pods, and the notes name what does not matter. Raises BadInput."""
     reading = read_objects(files)
     if reading.complaints:
         raise BadInput(reading.complaints)
-    return checked(reading.found, workloads=workloads), reading
+    return checked(reading, workloads=workloads), reading
 
 
-def checked(found: Sequence[Located], *, workloads: bool = False) -> list[ApiStruct]:
-    """Checked and defaulted objects; slices carry the taints of the rules among the objects. Raises BadInput with all errors."""
-    known = [each for each in found if not isinstance(each.obj, GROUPS)]
+def checked(reading: Reading, *, workloads: bool = False) -> list[ApiStruct]:
+    """Checked and defaulted objects; slices carry the taints of the rules among the objects. Notes on them go to the reading.
+    Raises BadInput with all errors."""
+    known = [each for each in reading.found if not isinstance(each.obj, GROUPS)]
     cluster = gather(Reading(known), check_expression, lenient=True, workloads=workloads)
-    others = [each.obj for each in found if isinstance(each.obj, GROUPS)]
+    others = [each.obj for each in reading.found if isinstance(each.obj, GROUPS)]
+    if workloads:
+        daemons = sum(isinstance(each, DaemonSet) for each in others)
+        reading.notes += [*cluster.notes, *told_of_owners((), (), daemons)]
+    else:
+        reading.notes += told_of_lacking(known, cluster.pods)
     return [*_all(cluster), *others]
 
 

@@ -25,7 +25,7 @@ from allotment.insight.explain.trial_scheduler import (
     objects_of,
     plenty,
 )
-from allotment.insight.manifest_files import read_objects
+from allotment.insight.manifest_files import Reading, read_objects
 from allotment.insight.pending_work import checked, waiting
 from allotment.insight.snapshot import Snapshot, look
 
@@ -86,9 +86,12 @@ def _saved(files: Sequence[str]) -> ScenarioInput:
     complaints = [*reading.complaints, *(str(error) for _, errors in made for error in errors)]
     if complaints:
         raise BadInput(complaints)
-    objects = checked([each for each in reading.found if not isinstance(each.obj, DeviceTaintRule)])
+    others = Reading([each for each in reading.found if not isinstance(each.obj, DeviceTaintRule)])
+    objects = checked(others)
     sources = [each.obj for each in reading.found if isinstance(each.obj, SOURCES)]
-    return _scene([*objects, *(rule for rule, _ in made if rule is not None)], sources)
+    scene = _scene([*objects, *(rule for rule, _ in made if rule is not None)], sources)
+    scene.notes += others.notes
+    return scene
 
 
 def _scene(objects: Sequence[ApiStruct], sources: Sequence[ApiStruct]) -> ScenarioInput:

@@ -7,8 +7,8 @@ import pytest
 from allotment.api.autoscaling import NODE_POOL
 from tests.autoscaler.build import gpus, pool, type_
 from tests.autoscaler.builders import asking
-from tests.autoscaler.provision.test_provisioner import plan_for, types_of
-from tests.builders.typed import node, pod, slice_
+from tests.autoscaler.provision.test_provisioner import SMALL, plan_for, types_of
+from tests.builders.typed import claim, node, pod, slice_
 
 
 def test_a_pool_may_limit_its_nodes() -> None:
@@ -29,3 +29,22 @@ def test_a_pool_may_limit_its_devices(most: str, machines: int) -> None:
     pods, claims = zip(*(asking(name, cpu=1) for name in "abcd"), strict=True)
     found, _ = plan_for(pods, type_("t", dynamicResources=gpus(2)), limited, there=[*there, *claims])
     assert len(found.nodes) == machines
+
+
+@pytest.mark.parametrize("devices", [False, True])
+def test_equal_pods_that_a_limit_leaves_out_each_have_the_reason_of_every_type(devices: bool) -> None:
+    """Also of a type that is too small for them: which is found out when others of them have a place."""
+    limited = pool("p", limits={"nodes": "1"})
+    small = type_("small", capacity=SMALL)
+    large = type_("t", dynamicResources=gpus(8)) if devices else type_("t")
+    claims = [claim(f"claim-{name}") for name in "abc"] if devices else []
+    pods = [pod(name, cpu=6, claims={"gpu": f"claim-{name}"} if devices else ()) for name in "abc"]
+    found, _ = plan_for(pods, large, small, limited, there=claims)
+    expected = {
+        "small": "has less cpu than 6 in all",
+        "t": "would fit, but the limits of NodePool p are reached (nodes: 0 left, it has 1)",
+    }
+    assert [(each.pod, each.types) for each in found.pending] == [
+        ("default/b", expected),
+        ("default/c", expected),
+    ]

@@ -193,6 +193,15 @@ def test_objects_of_files_and_what_does_not_matter() -> None:
     assert step.notes == ("ignored, because they do not affect the places of pods: 1 Service",)
 
 
+def test_owners_of_pods_that_are_not_known_are_not_said_to_have_no_effect() -> None:
+    pattern = {"template": {"spec": {"containers": [{"name": "c"}]}}}
+    owner = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": {"name": "j"}}
+    [step] = scenario({"submit": {"manifests": [{**owner, "spec": {"replicatedJobs": [pattern]}}]}}).steps
+    assert step.notes == (
+        "the pods of 1 JobSet of jobset.x-k8s.io/v1alpha2 are not counted: give the pods themselves",
+    )
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-3, 3) | st.text(max_size=3),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from([*VERBS, "name", "file", "manifests", "kind", "expect", "rule"]), inner, max_size=3),

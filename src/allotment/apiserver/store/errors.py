@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-HOW_TO_GO_ON = "Restore a backup of it (allot restore FILE), or go on with what can still be read (allot up --accept-loss)"
+from allotment.apiserver.folder import DataFolder
+
+
+def how_to_go_on(store: Path) -> str:
+    folder = DataFolder(store.parent)
+    return (
+        f"Restore a backup of it ({folder.command('allot restore FILE')}), or go on with what can still be read "
+        f"({folder.command('allot up --accept-loss')})"
+    )
 
 
 class StoreError(Exception):
@@ -33,7 +41,7 @@ class Corrupt(OpenError):
     def __init__(self, path: Path, what: str) -> None:
         super().__init__(
             path,
-            f"the store {path} cannot be used: {what}. {HOW_TO_GO_ON}",
+            f"the store {path} cannot be used: {what}. {how_to_go_on(path)}",
         )
         self.what = what
 
@@ -47,7 +55,7 @@ class LostWrites(OpenError):
             f"{count:,} writes, revisions {first} to {last}," if count > 1 else f"one write, revision {last},"
         )
         self.what = f"{lost} that it had acknowledged {'are' if count > 1 else 'is'} missing, as {what}"
-        super().__init__(path, f"the store {path} is incomplete: {self.what}. {HOW_TO_GO_ON}")
+        super().__init__(path, f"the store {path} is incomplete: {self.what}. {how_to_go_on(path)}")
         self.first = first
         self.last = last
 

@@ -104,6 +104,10 @@ def says(overlay: NodeOverlay) -> Iterator[str]:
         yield f"{driver}: {'1 device' if count == 1 else f'{count} devices'}"
 
 
-def money(price: Decimal) -> str:
-    """A price as it was written, without trailing zeros."""
-    return f"{price.normalize():f}"
+def money(price: Decimal, places: int = 0) -> str:
+    """A price as it was written, without trailing zeros, but with at least so many decimals."""
+    return f"{price:.{max(places, decimals(price))}f}"
+
+
+def decimals(price: Decimal) -> int:
+    return max(0, -int(price.normalize().as_tuple().exponent))

@@ -9,6 +9,7 @@ there is room for them.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -107,12 +108,15 @@ class MachineTrials:
         return self._verdicts[machine][lot.number]
 
     def why(self, machine: int, lot: int) -> str:
-        """Why a machine takes nothing of a lot."""
+        """Why a machine takes nothing of a lot, of which some bundles may have a place on another by now."""
         words = self.verdict(machine, lot).words
         if words:
             return words
+        asked = self._lots[lot]
+        pods = self._simulation.cluster.pods
+        left = [bundle for bundle in asked.bundles if not pods[key_of(bundle[0])].node]
         with self._on_show(machine):
-            return self._try_out(self._lots[lot], 1).words
+            return self._try_out(dataclasses.replace(asked, bundles=left), 1).words
 
     def kind(self, machine: int) -> Hashable:
         """Equal for machines that differ only in place and availability."""

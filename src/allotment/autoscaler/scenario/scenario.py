@@ -34,7 +34,14 @@ from allotment.api.storage import KINDS as STORAGE
 from allotment.api.validation import ExpressionChecker
 from allotment.autoscaler.scenario.step_rules import MOST_NODES, MOST_PODS, VERBS, wrong, wrongly_expected
 from allotment.autoscaler.simulate.forkable_cluster import Slice, publisher
-from allotment.autoscaler.simulate.workload_pods import VERSIONS, Workload, is_workload, workload_of
+from allotment.autoscaler.simulate.workload_pods import (
+    VERSIONS,
+    Workload,
+    is_unread_owner,
+    is_workload,
+    unread_owners,
+    workload_of,
+)
 
 __all__ = ["CheckedScenario", "ScenarioError", "read_scenario"]
 
@@ -236,6 +243,8 @@ class _ScenarioReader:
                 )
             if isinstance(obj, kinds):
                 found.objects.append(obj)
+            elif workloads and is_unread_owner(each):
+                found.unread.append(each)
             elif workloads and obj is None:  # Services and the like: they do not affect the places of pods
                 found.ignored[each.kind] += 1
             else:
@@ -268,10 +277,12 @@ class _Brought:
     objects: list[Any] = field(default_factory=list)
     workloads: list[Workload] = field(default_factory=list)
     ignored: Counter[str] = field(default_factory=Counter)
+    unread: list[Located] = field(default_factory=list)
 
     def notes(self) -> list[str]:
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(self.ignored.items()))
-        return [f"ignored, because they do not affect the places of pods: {kinds}"] if kinds else []
+        ignored = [f"ignored, because they do not affect the places of pods: {kinds}"] if kinds else []
+        return [*ignored, *unread_owners(self.unread)]
 
 
 def _manifests(wish: AddNodes | Submit) -> list[str]:

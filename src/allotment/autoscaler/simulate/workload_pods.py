@@ -93,12 +93,15 @@ def is_workload(located: Located) -> bool:
     return VERSIONS.get(located.kind) == located.api_version
 
 
+def is_unread_owner(located: Located) -> bool:
+    """Whether an object of an unknown kind contains templates of pods."""
+    return located.obj is None and not is_workload(located) and _has_pattern(located.raw)
+
+
 def unread_owners(found: Iterable[Located]) -> list[str]:
     """A sentence about objects of unknown kinds that contain templates of pods, such as JobSets: only their own controllers
     know which pods they create, so an answer leaves them out. Empty if there are none."""
-    kinds = Counter(
-        f"{each.kind} of {each.api_version}" for each in found if each.obj is None and _has_pattern(each.raw)
-    )
+    kinds = Counter(f"{each.kind} of {each.api_version}" for each in found if is_unread_owner(each))
     if not kinds:
         return []
     named = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))

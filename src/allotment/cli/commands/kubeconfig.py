@@ -46,7 +46,9 @@ def command(
 
     folder = folder_of(data_dir)
     if not folder.kubeconfig.exists():
-        raise Failure(f"{folder.path} contains no server yet", "start one with: allot up")
+        raise Failure(
+            f"{folder.path} contains no server yet", f"start one with: {folder.command('allot up')}"
+        )
     try:
         server = load(folder.kubeconfig).server
         now = datetime.now(UTC)

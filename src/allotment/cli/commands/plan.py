@@ -126,14 +126,13 @@ def _consolidate(catalog: Sequence[str], source: ClusterSource, output: str) -> 
 
 def _look(files: Sequence[str], source: ClusterSource, *, empty: bool) -> tuple[Waiting, Sequence[ApiStruct]]:
     """The waiting pods, and the cluster's own overlays, pools and groups of nodes."""
-    from allotment.autoscaler.simulate.workload_pods import unread_owners
     from allotment.insight.manifest_cluster import name_of
     from allotment.insight.manifest_files import Reading
     from allotment.insight.pending_work import read
 
     mine, reading = read(files, workloads=True) if files else ([], Reading())
     found, own = _read(mine, source, empty=empty)
-    found.notes += unread_owners(reading.found)
+    found.notes += reading.notes
     found.pods = [pod for pod in found.pods if source.wants(name_of(pod.metadata)[0])]
     return found, own
 
@@ -149,9 +148,9 @@ def _read(
         return waiting(mine, (), tainted=True), ()
     if source.offline:
         cluster, reading = read(source.offline)
-        return waiting(mine, cluster, tainted=True), [
-            each.obj for each in reading.found if isinstance(each.obj, SOURCES)
-        ]
+        found = waiting(mine, cluster, tainted=True)
+        found.notes += reading.notes
+        return found, [each.obj for each in reading.found if isinstance(each.obj, SOURCES)]
     return waiting_in(look(source, KINDS), mine)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -127,6 +128,7 @@ def _size(folder: DataFolder) -> int | None:
 
 
 def _show(status: ServerStatus) -> None:
+    from allotment.apiserver.folder import DataFolder
     from allotment.cli.render.screen import open_screen
 
     screen = open_screen()
@@ -146,17 +148,22 @@ def _show(status: ServerStatus) -> None:
         rows.append(("certificate", f"of the kubeconfig, valid until {status.certificate_until:%Y-%m-%d}"))
     if status.runs:
         rows.append(("dashboard", f"{status.server}/ui"))
-        rows.append(("stop it", "allot down"))
     width = max(len(name) for name, _ in rows) + 2
     for name, text in rows:
         screen.line((name.ljust(width), "dim"), text, indent=2)
     if status.runs:
         screen.line("")
-        screen.command(f"export KUBECONFIG={status.folder}/kubeconfig")
+        screen.line("To use it, and to stop it:")
+        folder = DataFolder(status.folder)
+        screen.command(f"export KUBECONFIG={shlex.quote(str(folder.kubeconfig.absolute()))}")
+        screen.command(folder.command("allot down"))
 
 
 def _start(status: ServerStatus) -> str:
-    return "allot up" if status.store_bytes is not None else "allot up --demo"
+    from allotment.apiserver.folder import DataFolder
+
+    command = "allot up" if status.store_bytes is not None else "allot up --demo"
+    return DataFolder(status.folder).command(command)
 
 
 def _folder(status: ServerStatus) -> str:

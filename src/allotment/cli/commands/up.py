@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import shlex
 import socket
 import sys
 from functools import partial
@@ -288,7 +289,7 @@ def _greet(server: ApiServer, wanted: WantedComponents, demo: bool) -> None:
     serves = f"Allotment serves the Kubernetes API at {server.url}; its data is in {server.folder.path}{note}"
     told = (
         f"{whole_words(serves, sys.stdout)}\n\n"
-        f"  export KUBECONFIG={server.folder.kubeconfig}\n"
+        f"  export KUBECONFIG={shlex.quote(str(server.folder.kubeconfig.absolute()))}\n"
         f"  {look}\n\n"
         f"The dashboard is at {server.url}/ui. Ctrl-C stops it."
     )

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from allotment.api.autoscaling import INSTANCE_TYPE, ZONE
 from allotment.api.text import few, plural
+from allotment.autoscaler.catalogue.catalogue_summary import decimals, money
 from allotment.cli.render.plan_table import (
     MACHINE,
-    decimals,
     devices_cell,
     machine_rows,
-    money,
     node_document,
+    show_rows,
 )
 from allotment.cli.render.screen import Cell, Screen
 
@@ -33,17 +33,17 @@ def show(found: Consolidation, simulation: Simulation, screen: Screen, *, wide: 
         screen.heading(f"Nodes that can go ({len(found.gone)})")
         places = max((decimals(each.price) for each in found.gone if each.price is not None), default=0)
         rows = [_gone_row(each, simulation, places) for each in found.gone]
-        screen.table(("node", "type", "zone", "price", "why"), rows)
+        show_rows(("node", "type", "zone", "price", "why"), rows, screen, wide=wide)
     if found.machines:
         screen.heading(f"Machines in their place ({len(found.machines)})")
-        screen.table(MACHINE, machine_rows(found.machines))
+        show_rows(MACHINE, machine_rows(found.machines), screen, wide=wide)
     if found.moved:
         screen.heading(f"Pods that move ({len(found.moved)})")
         pods: list[list[Cell]] = [
             [each.pod, _node_of(each.pod, simulation), each.node, devices_cell(each.devices, wide=wide)]
             for each in found.moved
         ]
-        screen.table(("pod", "from", "to", "devices"), pods)
+        show_rows(("pod", "from", "to", "devices"), pods, screen, wide=wide)
     if found.dropped:
         screen.heading(f"Pods that go with their nodes ({len(found.dropped)})")
         screen.line(few(list(found.dropped)))

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import click
 
+_FEW_COMMANDS = 5
 _GLUE = "\N{NON-BREAKING HYPHEN}"
 
 
@@ -31,7 +32,8 @@ def _glued(text: str) -> str:
 
 
 class CommandGroup(click.Group):
-    """A command group that, for an unknown name, suggests commands with a similar spelling."""
+    """A command group that, for an unknown name, suggests commands with a similar spelling, or names all if they are few:
+    people leave out what kind of object the name is of."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -39,6 +41,8 @@ class CommandGroup(click.Group):
         from allotment.api.likeness import near
 
         name, known = args[0], self.list_commands(ctx)
-        if name not in known and (like := near(name, known)):
-            ctx.fail(f"No such command {name!r}{like}")
+        if name not in known:
+            few = f"; begin with one of {', '.join(known)}" if len(known) <= _FEW_COMMANDS else ""
+            if like := near(name, known) or few:
+                ctx.fail(f"No such command {name!r}{like}")
         return super().resolve_command(ctx, args)

@@ -12,6 +12,7 @@ from allotment.autoscaler.catalogue.catalogue_summary import (
     SummaryLine,
     applied_to,
     assortment,
+    decimals,
     money,
     roots,
     says,
@@ -41,7 +42,9 @@ def show(found: OverlaidCatalogue, screen: Screen, *, wide: bool, each: bool) ->
         return
     screen.heading(f"Machines ({len(found.machines)})")
     columns = ("from", "type", "zone", "capacity type", "price", "devices", "other resources", "overlays")
-    rows = [_machines(line) for line in assortment(found, apart=wide)]
+    lines = assortment(found, apart=wide)
+    places = max((decimals(price) for line in lines for price in line.prices), default=0)
+    rows = [_machines(line, places) for line in lines]
     screen.table(columns, rows)
     if each:
         _show_devices(found.machines, screen)
@@ -76,10 +79,12 @@ def _show_problems(found: OverlaidCatalogue, screen: Screen) -> None:
 # --- machines ---
 
 
-def _machines(line: SummaryLine) -> list[Cell]:
+def _machines(line: SummaryLine, places: int) -> list[Cell]:
     first = line.machines[0]
     lowest, highest = line.prices
-    price = money(lowest) if lowest == highest else f"{money(lowest)} to {money(highest)}"
+    price = money(lowest, places)
+    if lowest != highest:
+        price = f"{price} to {money(highest, places)}"
     own = "the type" if first.group is None else "the group"
     devices = [f"{driver}: {count} ({origin or own})" for driver, count, origin in line.devices()]
     return [

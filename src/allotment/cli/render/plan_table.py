@@ -6,11 +6,11 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from allotment.api.text import few, plural
+from allotment.autoscaler.catalogue.catalogue_summary import decimals, money
 from allotment.cli.render.screen import Cell, Screen
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from decimal import Decimal
 
     from allotment.autoscaler.provision.plan import LeftOut, NewNode, Plan
 
@@ -25,20 +25,29 @@ def show(plan: Plan, screen: Screen, *, wide: bool) -> None:
     screen.line(_headline(plan))
     if plan.nodes:
         screen.heading(f"Machines to add ({len(plan.nodes)})")
-        screen.table(MACHINE, machine_rows(plan.nodes))
+        show_rows(MACHINE, machine_rows(plan.nodes), screen, wide=wide)
     places = [*plan.existing, *(place for each in plan.nodes for place in each.places)]
     if places:
         screen.heading(f"Pods with a place ({len(places)})")
-        shown = places if wide else places[:_MOST_ROWS]
         rows: list[list[Cell]] = [
-            [each.pod, each.node, devices_cell(each.devices, wide=wide)] for each in shown
+            [each.pod, each.node, devices_cell(each.devices, wide=wide)] for each in places
         ]
-        screen.table(("pod", "node", "devices"), rows)
-        if len(places) > len(shown):
-            screen.line(f"and {len(places) - len(shown)} more: -o wide has all")
+        show_rows(("pod", "node", "devices"), rows, screen, wide=wide)
     if plan.pending:
         screen.heading(f"Pods that stay pending ({len(plan.pending)})")
-        _show_pending(plan, screen)
+        _show_pending(plan, screen, wide=wide)
+
+
+def show_rows(columns: Sequence[str], rows: Sequence[Sequence[Cell]], screen: Screen, *, wide: bool) -> None:
+    """A table with the first rows and the number of the others; with ``wide``, all of them."""
+    shown = rows if wide else rows[:_MOST_ROWS]
+    screen.table(columns, shown)
+    _show_rest(len(rows) - len(shown), screen)
+
+
+def _show_rest(more: int, screen: Screen) -> None:
+    if more > 0:
+        screen.line(f"and {more} more: -o wide has all")
 
 
 def _headline(plan: Plan) -> str:
@@ -53,7 +62,7 @@ def _headline(plan: Plan) -> str:
         return f"{price}; the minimum is not known: a cheaper plan may exist."
     if plan.price <= plan.bound:
         return f"{price}; no cheaper plan exists."
-    return f"{price}; no plan costs less than {money(plan.bound)} ({plan.saving:.1%} less)."
+    return f"{price}; no plan costs less than {money(plan.bound, decimals(plan.price))} ({plan.saving:.1%} less)."
 
 
 def machine_rows(nodes: Sequence[NewNode]) -> list[list[Cell]]:
@@ -93,12 +102,12 @@ def _parts(name: str) -> tuple[str, str, str]:
     return driver, pool, device
 
 
-def _show_pending(plan: Plan, screen: Screen) -> None:
+def _show_pending(plan: Plan, screen: Screen, *, wide: bool) -> None:
     """Groups the pods that have the same reasons."""
     alike: dict[tuple[str, tuple[tuple[str, str], ...]], list[str]] = {}
     for each in plan.pending:
         alike.setdefault((each.why, tuple(each.types.items())), []).append(each.pod)
-    for (why, types), pods in alike.items():
+    for (why, types), pods in list(alike.items())[: None if wide else _MOST_ROWS]:
         screen.line((few(pods), "bold"), ": ", (why or "does not fit", "red"))
         reasons: dict[str, list[str]] = {}
         for name, words in types:
@@ -108,15 +117,7 @@ def _show_pending(plan: Plan, screen: Screen) -> None:
             screen.line(f"{words}: {few(names)}", indent=2)
         if len(listed) > _MOST_REASONS:
             screen.line(f"and {len(listed) - _MOST_REASONS} more", indent=2)
-
-
-def money(price: Decimal, places: int = 0) -> str:
-    """A price as it was written, without trailing zeros, but with at least so many decimals."""
-    return f"{price:.{max(places, decimals(price))}f}"
-
-
-def decimals(price: Decimal) -> int:
-    return max(0, -int(price.normalize().as_tuple().exponent))
+    _show_rest(0 if wide else sum(map(len, list(alike.values())[_MOST_ROWS:])), screen)
 
 
 def show_alternative(plan: Plan, cheapest: Plan, screen: Screen) -> None:
@@ -135,11 +136,16 @@ def show_alternative(plan: Plan, cheapest: Plan, screen: Screen) -> None:
 def show_comparison(first: Plan, second: Plan, screen: Screen) -> None:
     """Shows what would be different with the other catalogue."""
     screen.heading("Compared")
+    prices = (first.price, second.price, first.bound, second.bound)
+    places = max(decimals(each) for each in prices if each is not None)
     rows: list[list[Cell]] = [
-        ["price per hour", money(first.price), money(second.price)],
+        ["price per hour", *(money(each.price, places) for each in (first, second))],
         [
             "lower bound",
-            *(money(each.bound) if each.bound is not None else "not known" for each in (first, second)),
+            *(
+                money(each.bound, places) if each.bound is not None else "not known"
+                for each in (first, second)
+            ),
         ],
         ["machines", str(len(first.nodes)), str(len(second.nodes))],
         ["pods that stay pending", str(len(first.pending)), str(len(second.pending))],

@@ -174,8 +174,11 @@ def _of_name(kind: str, domain: str, name: str, published: _Published) -> Iterat
     if domain not in published.domains | published.drivers:
         yield f"no device has an attribute or capacity of {domain}{near(domain, published.domains, least=0.8)}"
         return
-    what = "attribute" if kind == "attributes" else "capacity"
-    yield f"no device has {what} {domain}/{name}{near(name, _of_domain(domain, of_kind))}"
+    what, other = ("attribute", "capacity") if kind == "attributes" else ("capacity", "attributes")
+    like = near(name, _of_domain(domain, of_kind))
+    if f"{domain}/{name}" in published.values or f"{domain}/{name}" in published.capacities:
+        like = f'; there is device.{other}["{domain}"].{name}'
+    yield f"no device has {what} {domain}/{name}{like}"
 
 
 def _of_values(match: re.Match[str], published: _Published) -> Iterator[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -19,8 +20,15 @@ from allotment.api.core import (
     NodeSelectorRequirement,
     NodeSelectorTerm,
 )
+from allotment.api.text import plural
 from allotment.autoscaler.simulate.node_arrival import pod_of
-from allotment.autoscaler.simulate.workload_pods import Workload, WorkloadID, owners_of
+from allotment.autoscaler.simulate.workload_pods import (
+    Workload,
+    WorkloadID,
+    is_workload,
+    owners_of,
+    workload_of,
+)
 from allotment.scheduler.pod import FINISHED
 from allotment.scheduler.selector import nodes_required
 from allotment.scheduler.taint_tolerance import keeps_off, tolerated
@@ -48,6 +56,42 @@ def pods_of_workloads(found: Sequence[tuple[Located, Workload]], pods: Sequence[
                 names.add((pod.metadata.namespace, pod.metadata.name))
                 made += 1
                 yield pod
+
+
+def told_of_owners(workloads: Iterable[Workload], made: Iterable[Pod], daemons: int) -> list[str]:
+    """Sentences on what was done with owners of pods: how many pods those of each kind got, and which got none."""
+    pods, idle = Counter[str](), Counter[str]()
+    numbers = Counter(owner for pod in made for owner in owners_of(pod))
+    owners = Counter[str]()
+    for each in workloads:
+        if count := numbers[each.id]:
+            owners[each.id.kind] += 1
+            pods[each.id.kind] += count
+        else:
+            idle[each.id.kind] += 1
+    parts = [f"{plural(owners[kind], kind)} ({plural(pods[kind], 'pod')})" for kind in sorted(owners)]
+    if daemons:
+        parts.append(f"{plural(daemons, 'DaemonSet')} (one pod on each node that it may use)")
+    told = [f"the pods that these owners still lack are included: {', '.join(parts)}"] if parts else []
+    if idle:
+        named = ", ".join(plural(count, kind) for kind, count in sorted(idle.items()))
+        told.append(
+            f"no pods are added for {named}: suspended, finished, scaled to zero, or their pods are there already"
+        )
+    return told
+
+
+def told_of_lacking(found: Iterable[Located], pods: Sequence[Pod]) -> list[str]:
+    """A sentence on owners in a saved cluster some of whose pods are not among the pods; empty if there are none."""
+    owners = [
+        (each, read.workload) for each in found if is_workload(each) and (read := workload_of(each)).workload
+    ]
+    lacking = list(islice(pods_of_workloads(owners, pods), MOST_MADE_PODS))
+    kinds = Counter(list(owners_of(pod))[-1].kind for pod in lacking)
+    named = ", ".join(f"{kind}: {plural(count, 'pod')}" for kind, count in sorted(kinds.items()))
+    return (
+        [f"a saved cluster is taken as it is, without pods that do not exist yet ({named})"] if kinds else []
+    )
 
 
 def _counted(found: Sequence[tuple[WorkloadID | None, Workload]]) -> Iterator[Workload]:
