@@ -35,6 +35,11 @@ def format_check(format_: str) -> Format | None:
     return _FORMATS.get(format_.replace("-", ""))
 
 
+def format_price(format_: str, text: str) -> float:
+    """The most microseconds that testing a text takes."""
+    return 1 + len(text) * (2.0 if format_ == "email" else 0.2)
+
+
 def _pattern(text: str) -> Format:
     compiled = re2.compile(text)
     return lambda value: compiled.search(value) is not None
@@ -173,7 +178,10 @@ def _is_uri(text: str) -> bool:
 
 
 def _is_email(text: str) -> bool:
-    address = parseaddr(text)[1]
+    try:
+        address = parseaddr(text)[1]
+    except RecursionError:  # comments in comments, groups in groups
+        return False
     local, at, domain = address.rpartition("@")
     return bool(at and local and domain and " " not in address and "." not in (domain[:1], domain[-1:]))
 

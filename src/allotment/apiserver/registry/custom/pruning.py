@@ -54,6 +54,10 @@ _FILLING: Final = 0.1
 """Microseconds for each byte of a default that is filled in, and then checked and stored."""
 
 
+_AROUND: Final = 4
+"""Bytes of the quotation marks, the colon and the comma of a value with a name."""
+
+
 def fill(structural: Structural | None, value: Any) -> None:
     """Fills in defaults for absent values, and for null where null is not allowed. Raises TooLarge."""
     _Filling().fill(structural, value)
@@ -73,11 +77,11 @@ class _Filling:
                 if field.default is not None and (
                     name not in value or (value[name] is None and not field.nullable)
                 ):
-                    value[name] = self._copied(field)
+                    value[name] = self._copied(field, name)
             for name, item in value.items():
                 field_ = structural.field(name)
                 if item is None and field_ is not None and not field_.nullable:
-                    item = value[name] = self._copied(field_)
+                    item = value[name] = self._copied(field_, name)
                 self.fill(field_, item)
         elif isinstance(value, list):
             items = structural.items
@@ -86,14 +90,15 @@ class _Filling:
                     item = value[index] = self._copied(items)
                 self.fill(items, item)
 
-    def _copied(self, structural: Structural) -> Any:
+    def _copied(self, structural: Structural, name: str = "") -> Any:
         default = structural.default
-        self._left -= structural.default_size
+        size = structural.default_size + len(name) + _AROUND
+        self._left -= size
         if self._left < 0:
             raise TooLarge(
                 f"Request entity too large: the defaults of this kind would add more than {MOST_FILLED} bytes to the object"
             )
-        spend(structural.default_size * _FILLING)
+        spend(size * _FILLING)
         return copied(default)
 
 
