@@ -12,16 +12,22 @@ from typing import Any
 import pytest
 
 from allotment.api.fields import MOST_ERRORS, FieldError
+from allotment.api.status import TooLarge
 from allotment.apiserver.allowance import TooMuchAtOnce, at_once
 from allotment.apiserver.auth.identity import ADMINISTRATOR
+from allotment.apiserver.registry.catalogue import ResourceCatalogue, ServedResource
+from allotment.apiserver.registry.custom.columns import LONGEST_CELL, MOST_COLUMNS
 from allotment.apiserver.registry.custom.definition import definition_errors
 from allotment.apiserver.registry.custom.formats import format_check
 from allotment.apiserver.registry.custom.kind import resource_of
 from allotment.apiserver.registry.custom.patterns import MOST_INSTRUCTIONS, Pattern
+from allotment.apiserver.registry.custom.pruning import MOST_VALUES_FILLED, fill
 from allotment.apiserver.registry.custom.rules import rule_tree
 from allotment.apiserver.registry.custom.structural import Structural
 from allotment.apiserver.registry.custom.values import ValueSchema
+from allotment.apiserver.registry.forms import Table
 from allotment.apiserver.registry.strategy import Operation, Write
+from allotment.apiserver.registry.table import IncludeObject
 from tests.apiserver.registry.custom.schemas import TEXT, WHOLE, Raw, array, definition, obj
 
 HELD = 0.15
@@ -177,3 +183,41 @@ def test_patterns_that_are_huge_programs_are_refused() -> None:
     with at_once(), pytest.raises(TooMuchAtOnce):
         list(definition_errors(crd))
     assert time.thread_time() - begun < HELD
+
+
+def columns(count: int, path: str) -> list[Raw]:
+    return [{"name": f"c{number}", "type": "string", "jsonPath": path} for number in range(count)]
+
+
+@pytest.mark.parametrize("path", ["..x", ".spec[*]", ".spec[?(@==1)]", ".spec"])
+def test_a_row_of_many_columns_is_short_work(path: str) -> None:
+    crd = definition(schema=obj(spec=array(WHOLE)), additionalPrinterColumns=columns(MOST_COLUMNS, path))
+    crd["status"] = {"acceptedNames": crd["spec"]["names"]}
+    resource = resource_of(crd)
+    begun = time.thread_time()
+    cells = [column.read({"spec": list(range(12_000))}, "") for column in resource.columns]
+    assert time.thread_time() - begun < HELD
+    assert all(cell is None or len(cell) <= LONGEST_CELL for cell in cells)
+
+
+def test_more_columns_than_anybody_reads_are_refused() -> None:
+    crd = definition(additionalPrinterColumns=columns(MOST_COLUMNS + 1, ".spec.a"))
+    assert [str(error.path) for error in definition_errors(crd) if error.limit == MOST_COLUMNS] == [
+        "spec.additionalPrinterColumns"
+    ]
+
+
+@pytest.mark.parametrize(("count", "piece"), [(1, 100), (20, 5), (MOST_COLUMNS, 1)])
+def test_few_rows_of_many_columns_are_made_at_once(count: int, piece: int) -> None:
+    crd = definition(additionalPrinterColumns=columns(count, ".spec.a"))
+    crd["status"] = {"acceptedNames": crd["spec"]["names"]}
+    served = ResourceCatalogue([resource_of(crd)]).find("example.com", "v1", "widgets")
+    assert isinstance(served, ServedResource)
+    assert Table(served, "v1", IncludeObject.NONE, lambda: "").piece == piece
+
+
+def test_an_object_gets_so_many_defaults_and_no_more() -> None:
+    structural = Structural(array(obj(**{f"p{number}": {**WHOLE, "default": 0} for number in range(100)})))
+    fill(structural, [{} for _ in range(MOST_VALUES_FILLED // 100)])
+    with pytest.raises(TooLarge, match="more than 100000 defaults"):
+        fill(structural, [{} for _ in range(MOST_VALUES_FILLED // 100 + 1)])

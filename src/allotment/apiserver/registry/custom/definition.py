@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from allotment.api.fields import FieldError, FieldPath
 from allotment.apiserver.registry.conditions import is_true
+from allotment.apiserver.registry.custom.columns import MOST_COLUMNS
 from allotment.apiserver.registry.custom.field_path import BadPath, field_path
 from allotment.apiserver.registry.custom.formats import supported
 from allotment.apiserver.registry.custom.labels import dns_1035_problems, subdomain_problems
@@ -295,6 +296,9 @@ def _simple_path_errors(text: str, path: FieldPath) -> Iterator[FieldError]:
 
 
 def _column_errors(version: Part, path: FieldPath) -> Iterator[FieldError]:
+    if (count := len(version.get("additionalPrinterColumns") or ())) > MOST_COLUMNS:
+        yield path.too_many(count, MOST_COLUMNS)
+        return
     for number, column in enumerate(version.get("additionalPrinterColumns") or ()):
         here = path.index(number)
         if not column.get("name"):

@@ -50,6 +50,8 @@ MOST_FILLED: Final = MAX_OBJECT
 """The most bytes of defaults for one object: a large default may be filled into each element of a list."""
 
 
+MOST_VALUES_FILLED: Final = 100_000
+"""The most defaults for one object, which a read may have to fill in too."""
 _FILLING: Final = 0.1
 """Microseconds for each byte of a default that is filled in, and then checked and stored."""
 
@@ -68,6 +70,7 @@ class _Filling:
 
     def __init__(self) -> None:
         self._left = MOST_FILLED
+        self._values_left = MOST_VALUES_FILLED
 
     def fill(self, structural: Structural | None, value: Any) -> None:
         if structural is None:
@@ -94,6 +97,11 @@ class _Filling:
         default = structural.default
         size = structural.default_size + len(name) + _AROUND
         self._left -= size
+        self._values_left -= 1
+        if self._values_left < 0:
+            raise TooLarge(
+                f"Request entity too large: the object would get more than {MOST_VALUES_FILLED} defaults of this kind"
+            )
         if self._left < 0:
             raise TooLarge(
                 f"Request entity too large: the defaults of this kind would add more than {MOST_FILLED} bytes to the object"
