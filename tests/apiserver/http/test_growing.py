@@ -84,6 +84,17 @@ GROWING: dict[str, tuple[str, str, str, bytes, int]] = {
     "patterns": ("POST", WIDGETS, JSON, json.dumps(widget("b", matched="a" * 4000 + "c")).encode(), 201),
     "aliases": ("POST", WIDGETS, YAML, ALIASES.encode(), 201),
     "aliases of an apply": ("PATCH", f"{WIDGETS}/b?fieldManager=m", APPLY, ALIASES.encode(), 201),
+    "expressions with large patterns": (
+        "POST",
+        CLAIMS,
+        JSON,
+        json.dumps(
+            selecting_claim(
+                " || ".join(f"device.driver.matches('(.{{0,{n}}}c)')" for n in range(980, 961, -1))
+            )
+        ).encode(),
+        201,
+    ),
     "long expressions": (
         "POST",
         CLAIMS,

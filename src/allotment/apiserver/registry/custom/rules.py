@@ -23,7 +23,7 @@ from allotment.apiserver.registry.custom.field_path import BadPath, field_path
 from allotment.apiserver.registry.custom.lists import map_key
 from allotment.apiserver.registry.custom.structural import Structural
 from allotment.apiserver.registry.custom.values import NOWHERE, UNCORRELATED
-from allotment.apiserver.registry.expressions import COMPILING
+from allotment.apiserver.registry.expressions import spend_on_compiling
 from allotment.cel import types
 from allotment.cel.environment import COST_LIMIT, MAX_EXPRESSION_BYTES, Environment, Evaluation, Program
 from allotment.cel.errors import (
@@ -140,7 +140,7 @@ def _program(text: str, environment: Environment, output: Type) -> Program | str
     """The program, or what is wrong with its text."""
     if len(text.encode()) > MAX_EXPRESSION_BYTES:
         return f"compilation failed: the expression is longer than {MAX_EXPRESSION_BYTES} bytes"
-    spend(len(text) * COMPILING)
+    spend_on_compiling(text)
     try:
         program = environment.compile(text)
     except CelCompileError as exc:
