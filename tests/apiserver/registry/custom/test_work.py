@@ -6,6 +6,7 @@ Each of these held the event loop for seconds, or made an error of the server.
 from __future__ import annotations
 
 import time
+import weakref
 from random import Random
 from typing import Any
 
@@ -158,6 +159,20 @@ def test_an_address_that_nests_is_none(text: str) -> None:
     email = format_check("email")
     assert email is not None
     assert not email(text)
+
+
+def test_a_long_address_is_not_kept_once_it_is_judged() -> None:
+    """Python remembers the last hundred, of whatever size."""
+
+    class Text(str):
+        pass
+
+    uri, text = format_check("uri"), Text("https://example.com/" + "a" * 1_000_000)
+    there = weakref.ref(text)
+    assert uri is not None
+    assert uri(text)
+    del text
+    assert there() is None
 
 
 def test_of_many_broken_rules_some_are_told() -> None:

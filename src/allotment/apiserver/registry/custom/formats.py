@@ -21,6 +21,8 @@ Format = Callable[[str], bool]
 
 _NUMBERS: Final = {"integer": ("int32", "int64"), "number": ("float", "double")}
 _LONGEST_HOST: Final = 255
+_LONGEST_AUTHORITY: Final = 4096
+"""The characters of a URI in which its scheme and authority are."""
 
 
 def supported(type_: str, format_: str) -> bool:
@@ -170,7 +172,7 @@ def _is_uri(text: str) -> bool:
     if not text or any(char < " " or char == "\x7f" for char in text):
         return False
     try:
-        parts = urlsplit(text)
+        parts = urlsplit(text[:_LONGEST_AUTHORITY])  # which caches its argument; the rest has no rules
         _ = parts.port
     except ValueError:
         return False
