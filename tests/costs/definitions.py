@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from allotment.apiserver.registry.custom.columns import MOST_COLUMNS
+
 Obj = dict[str, Any]
 Grow = Callable[[Obj, int], Obj]
 
@@ -79,6 +81,7 @@ def _versions(base: Obj, size: int) -> Obj:
 
 
 def _columns(base: Obj, size: int) -> Obj:
-    columns = [{"name": f"c{n}", "type": "string", "jsonPath": f".spec.c{n}"} for n in range(size // 60)]
+    count = min(size // 60, MOST_COLUMNS)
+    columns = [{"name": f"c{n}", "type": "string", "jsonPath": f".spec.c{n}"} for n in range(count)]
     version = {**base["spec"]["versions"][0], "additionalPrinterColumns": columns}
     return {**base, "spec": {**base["spec"], "versions": [version]}}

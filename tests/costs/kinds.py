@@ -36,6 +36,14 @@ WIDGET_SCHEMA: Obj = {
                     "type": "array",
                     "items": {"type": "string", "enum": [f"a{n}" for n in range(500)]},
                 },
+                "matched": {
+                    "type": "array",
+                    "items": {
+                        "type": "string",
+                        "anyOf": [{"pattern": f"(.{{0,{n}}}c)"} for n in range(100, 900, 100)],
+                        "format": "email",
+                    },
+                },
                 "set": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
                 "parts": {
                     "type": "array",

@@ -322,3 +322,47 @@ def test_effort_without_a_limit_never_pauses() -> None:
     effort.take(5)
     with pytest.raises(Paused):
         effort.take()
+
+
+# --- expressions that are expensive to evaluate ---
+
+
+def pairs(number: int) -> str:
+    """An expression that costs some 9,000 units, which are 90 steps, on each device anew."""
+    ones = f"[{','.join('1' * 35)}]"
+    return (
+        f"{ones}.all(x, {ones}.all(y, x + y > 0)) && device.attributes['gpu.example.com'].a != {number + 100}"
+    )
+
+
+def choosy(number: int) -> list[ApiStruct]:
+    wish = build.request("r", pairs(number))
+    name = f"choosy{number}"
+    return [
+        build.claim(wish, name=name, namespace="default"),
+        pod(name, claims={"d": name}, cpu=1 + number),
+    ]
+
+
+def expensive_world(*objects: ApiStruct) -> Seat:
+    devices = [build.device(f"d{n}", attributes={"a": n}) for n in range(24)]
+    made = World(build.class_(), node("n", cpu=64), slice_("n", *devices), *objects)
+    seat = Seat(made, validates=False)
+    seat.catch_up()
+    return seat
+
+
+def test_an_expensive_expression_is_evaluated_in_slices_and_others_go_between() -> None:
+    seat = expensive_world(*[each for number in range(12) for each in choosy(number)], *simple("simple"))
+    began, longest, placed = seat.core.steps, 0, 0
+    while True:
+        before = seat.core.steps
+        if not seat.turn():
+            break
+        longest = max(longest, seat.core.steps - before)
+        if not placed and any(getattr(each, "name", "") == "simple" for each in seat.writes):
+            placed = seat.core.steps - began
+    assert 0 < placed <= 3 * longest + TURN, "it waits for a few evaluations of others"
+    assert longest <= 3 * TURN, "24 devices in one go"
+    assert seat.core.steps - began > 12 * 24 * 30, "evaluations have their price"
+    assert len({getattr(each, "name", "") for each in seat.writes}) == 13, "each pod got its device"

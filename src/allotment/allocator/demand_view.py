@@ -25,6 +25,7 @@ from allotment.allocator.result import AnswerDraft, ShareIDs
 from allotment.allocator.search import Search, SearchEnd
 from allotment.allocator.site import Site, SiteUse
 from allotment.allocator.strategy import FIRST_FIT, arrange
+from allotment.allocator.suits import ask_ahead
 from allotment.allocator.terms import Terms
 
 if TYPE_CHECKING:
@@ -177,7 +178,7 @@ class DemandView:
         return Problem(known[1].terms, self._fleet.use(place), self._fleet.ledger)
 
     def state(self, place: NodePlace) -> object:
-        """The node's state, as far as it matters to this demand."""
+        """The node's state, as far as it matters to this demand. Raises Paused where expensive expressions are to be evaluated first."""
         fleet = self._fleet
         if self._lens is None:
             return ""  # the demand is at fault, on every node
@@ -204,6 +205,8 @@ class DemandView:
         return sight
 
     def _look_closer(self, look: tuple[int, ...], site: Site) -> _NodeSight:
+        for ask in self._demand.shapes:
+            ask_ahead(ask, site, self._fleet.effort)
         try:
             terms = Terms(site, self._demand)
         except AllocationError as exc:
@@ -409,12 +412,13 @@ class DemandView:
             stale: Sequence[str | None] = list(fleet.places)
         else:
             stale = fleet.log[self._sorted - fleet.log_start :]
-        self._sorted = fleet.log_start + len(fleet.log)
+        now = fleet.log_start + len(fleet.log)
         if None in stale:
             stale = [*stale, *[place.name for place in fleet.places.values() if place.reaches]]
         for name in dict.fromkeys(stale):
             if name is not None:
                 self._sort(name)
+        self._sorted = now
         groups = []
         for members in self._members.values():
             place = fleet.places[next(iter(members))]
@@ -425,14 +429,14 @@ class DemandView:
         return groups
 
     def _sort(self, name: str) -> None:
+        place = self._fleet.places.get(name)
+        key = self.state(place) if place is not None else None  # first, as it may pause
         before = self._group_of.pop(name, None)
         if before is not None:
             members = self._members[before]
             del members[name]
             if not members:
                 del self._members[before]
-        place = self._fleet.places.get(name)
         if place is not None:
-            key = self.state(place)
             self._group_of[name] = key
             self._members.setdefault(key, {})[name] = None

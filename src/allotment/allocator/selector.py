@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from allotment.cel.device import CompiledSelector as Program
     from allotment.cel.device import Reads
 
+DEAR = 5_000
+"""The estimated cost from which an expression counts as expensive: a millisecond."""
+
 # the most answers cached for one expression; with a projection on a uuid they would grow without end
 _ANSWERS_REMEMBERED = 65536
 
@@ -78,10 +81,13 @@ class SelectorTest:
         # names of all attributes and capacities that it can read, if they are known
         self._names: frozenset[str] | None = None
         self._broken = ""
+        self.dear = False
+        self.spent = 0  # the cost of all evaluations, if it is expensive
         self.parts: Sequence[ReadPart] = ()
         try:
             self._program = compile_selector(expression, device_features(features))
             self.parts = parts_of(self._program.reads)
+            self.dear = self._program.max_cost > DEAR
             self._names = _names(self._program.reads)
         except CelCompileError as exc:
             self._broken = f"CEL compile error: {exc}"
@@ -102,6 +108,10 @@ class SelectorTest:
             answer = self._answers[key] = self._evaluate(self._program, device)
         return answer
 
+    def knows(self, device: PooledDevice) -> bool:
+        """Whether the answer is cached."""
+        return tuple([part.of(device) for part in self.parts]) in self._answers
+
     def read_by(self, device: PooledDevice) -> str:
         parts = []
         for read in sorted(self.reads, key=repr):
@@ -119,13 +129,17 @@ class SelectorTest:
         if self._names is not None:  # expose only what it reads: most devices have much more
             attributes = {name: attributes[name] for name in self._names if name in attributes}
             capacity = {name: capacity[name] for name in self._names if name in capacity}
+        shared = bool(spec.allow_multiple_allocations)
         try:
-            return program.matches(
-                device.id.driver, attributes, capacity, bool(spec.allow_multiple_allocations)
-            )
+            if not self.dear:
+                return program.matches(device.id.driver, attributes, capacity, shared)
+            answer, cost = program.evaluate(device.id.driver, attributes, capacity, shared)
+            self.spent += cost
+            return answer
         except CelUnknown as exc:
             return NotKnownYet(str(exc))
         except CelRuntimeError as exc:
+            self.spent += exc.cost
             return f"CEL runtime error: {exc}"
 
 

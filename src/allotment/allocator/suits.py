@@ -15,10 +15,11 @@ from allotment.allocator.errors import AllocationError, ClaimError
 from allotment.allocator.nodeselector import node_matches
 from allotment.allocator.phrases import HAVE_TAINT
 from allotment.allocator.phrases import taint as written
-from allotment.allocator.selector import NotKnownYet
+from allotment.allocator.selector import NotKnownYet, SelectorTest
 from allotment.allocator.taint import blocking_taint
 
 if TYPE_CHECKING:
+    from allotment.allocator.effort import Effort
     from allotment.allocator.pool import PooledDevice
     from allotment.allocator.request import Ask
     from allotment.allocator.selector import Criterion
@@ -28,6 +29,28 @@ if TYPE_CHECKING:
 
 NODE_OPERATIONS = "DRAOptionalNodeOperations"
 """The feature that a node declares if it supports skipping a driver's node operations."""
+
+
+UNITS_A_STEP = 100
+"""The cost of an expression that takes about as long as a step."""
+
+
+def ask_ahead(ask: Ask, site: Site, effort: Effort) -> None:
+    """Evaluates the expensive expressions of an ask on all devices of a site, so that a search need not, which cannot pause in
+    the middle of a judgement. Raises Paused between two evaluations; those so far are cached."""
+    if not any(isinstance(test, SelectorTest) and test.dear for test in ask.tests):
+        return
+    for device in site.devices:
+        for test in ask.tests:
+            if isinstance(test, SelectorTest) and test.dear and not test.knows(device):
+                effort.take(0)
+                before = test.spent
+                answer = test.ask(device)
+                effort.took((test.spent - before) // UNITS_A_STEP)
+            else:
+                answer = test.ask(device)
+            if answer is not True and not isinstance(answer, NotKnownYet):
+                break
 
 
 class Suitability:

@@ -21,6 +21,7 @@ from allotment.api.semver import Version, VersionError
 from allotment.api.unknown_attribute import UnknownAttribute
 from allotment.cel import types
 from allotment.cel.access import DefaultMap, PartlyKnown
+from allotment.cel.caching import cached_by_length
 from allotment.cel.environment import COST_LIMIT, MAX_EXPRESSION_BYTES, Environment, Program
 from allotment.cel.errors import (
     CelCompileError,
@@ -397,7 +398,7 @@ class _Failure(Generic[_E]):
 def compile_selector(
     expression: str, features: DeviceFeatures = ALL, env_type: EnvType = "StoredExpressions"
 ) -> CompiledSelector:
-    """Compiles a selector, with a cache of the last thousand. Raises :class:`CelCompileError`."""
+    """Compiles a selector, and caches the last ones. Raises :class:`CelCompileError`."""
     found = _selector(expression, features, env_type)
     if isinstance(found, _Failure):
         raise found.error
@@ -407,14 +408,14 @@ def compile_selector(
 def compile_derived(
     expression: str, features: DeviceFeatures = ALL, env_type: EnvType = "StoredExpressions"
 ) -> DerivedAttribute:
-    """Compiles a derived attribute, with a cache of the last thousand. Raises :class:`CelCompileError`."""
+    """Compiles a derived attribute, and caches the last ones. Raises :class:`CelCompileError`."""
     found = _derived(expression, features, env_type)
     if isinstance(found, _Failure):
         raise found.error
     return found
 
 
-@lru_cache(maxsize=1000)
+@cached_by_length
 def _selector(
     expression: str, features: DeviceFeatures, env_type: EnvType
 ) -> CompiledSelector | _Failure[CompiledSelector]:
@@ -427,7 +428,7 @@ def _selector(
         return _Failure(exc.with_traceback(None))
 
 
-@lru_cache(maxsize=1000)
+@cached_by_length
 def _derived(
     expression: str, features: DeviceFeatures, env_type: EnvType
 ) -> DerivedAttribute | _Failure[DerivedAttribute]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from allotment.api.validation import CheckedExpression, ExpressionUse
+from allotment.cel.caching import cached_by_length
 from allotment.cel.device import CelCompileError, compile_derived, compile_selector
 from allotment.cel.semantic import compile_semantic
 
 
-@lru_cache(maxsize=10_000)
+@cached_by_length
 def check_expression(expression: str, use: ExpressionUse, /) -> CheckedExpression:
     """Never raises; for a broken expression, the result has an error that shows the place with a caret."""
     try:

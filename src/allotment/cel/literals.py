@@ -12,12 +12,13 @@ from allotment.cel import ast
 from allotment.cel.ast import Expr
 from allotment.cel.checker import Checked
 from allotment.cel.errors import CelRuntimeError, Issue
-from allotment.cel.library.regex import compile_pattern
+from allotment.cel.library.regex import LiteralPatterns
 from allotment.cel.types import Type, describe
 
 
 def issues(checked: Checked, kubernetes: bool) -> Iterator[Issue]:
     """All faults; with ``kubernetes``, including those that only Kubernetes reports."""
+    patterns = LiteralPatterns()
     pending: list[tuple[Expr, bool]] = [(checked.expr, False)]
     while pending:
         expr, mixed = pending.pop()
@@ -26,7 +27,7 @@ def issues(checked: Checked, kubernetes: bool) -> Iterator[Issue]:
             mixed = mixed or any(overload.mixed for overload in resolution.overloads)
             yield from _call_issues(checked, expr)
         if kubernetes:
-            yield from _kubernetes_issues(checked, expr, mixed)
+            yield from _kubernetes_issues(checked, expr, mixed, patterns)
         pending.extend((child, mixed) for child in reversed(list(_checked_children(checked, expr))))
 
 
@@ -48,7 +49,9 @@ def _call_issues(checked: Checked, call: ast.FunctionCall) -> Iterator[Issue]:
                 yield checked.source.issue(place.position, message)
 
 
-def _kubernetes_issues(checked: Checked, expr: Expr, mixed: bool) -> Iterator[Issue]:
+def _kubernetes_issues(
+    checked: Checked, expr: Expr, mixed: bool, patterns: LiteralPatterns
+) -> Iterator[Issue]:
     match expr:
         case ast.ListExpr() if not mixed:
             types = [_unwrapped(checked, e, n in expr.optional) for n, e in enumerate(expr.elements)]
@@ -58,7 +61,7 @@ def _kubernetes_issues(checked: Checked, expr: Expr, mixed: bool) -> Iterator[Is
             values = [(e.value, _unwrapped(checked, e.value, e.optional)) for e in expr.entries]
             yield from _mixed(checked, values)
         case ast.FunctionCall(function="duration" | "timestamp" | "matches") if expr.args:
-            yield from _bad_literal(checked, expr)
+            yield from _bad_literal(checked, expr, patterns)
 
 
 def _unwrapped(checked: Checked, expr: Expr, optional: bool) -> Type:
@@ -83,12 +86,12 @@ def _equivalent(one: Type, two: Type) -> bool:
     )
 
 
-def _bad_literal(checked: Checked, call: ast.FunctionCall) -> Iterator[Issue]:
+def _bad_literal(checked: Checked, call: ast.FunctionCall, patterns: LiteralPatterns) -> Iterator[Issue]:
     """The first argument is looked at, also of ``matches(text, pattern)``, where it is the text: upstream's slip."""
     literal = call.args[0]
     if not isinstance(literal, ast.Literal):
         return
-    impl = compile_pattern if call.function == "matches" else checked.calls[call.id].overloads[0].impl
+    impl = patterns.check if call.function == "matches" else checked.calls[call.id].overloads[0].impl
     if call.function == "matches" and type(literal.value) is not str:
         return
     assert impl is not None

@@ -26,7 +26,7 @@ from allotment.cel.checker import Checked
 from allotment.cel.declare import Function, Overload
 from allotment.cel.dispatch import certain, dispatch
 from allotment.cel.errors import CelCheckError, CelRuntimeError
-from allotment.cel.library.regex import compile_pattern
+from allotment.cel.library.regex import LiteralPatterns
 from allotment.cel.recursion import Recursive, run
 from allotment.cel.values import UInt, Value, make_literal_map
 
@@ -278,6 +278,7 @@ class _Planner:
         self.accumulators: set[int] = set()
         self.locals: list[dict[str, int]] = []
         self.sure = certainties(checked)
+        self.patterns = LiteralPatterns()
 
     def fault(self, expr: Expr, message: str) -> NoReturn:
         raise CelCheckError([self.checked.source.issue(expr.position, message)])
@@ -432,7 +433,7 @@ class _Planner:
 
     def check_pattern(self, expr: ast.FunctionCall, pattern: str) -> None:
         try:
-            compile_pattern(pattern)
+            self.patterns.check(pattern)
         except CelRuntimeError as exc:
             if self.rules.fold_failures:
                 self.fault(expr, str(exc))

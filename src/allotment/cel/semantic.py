@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from typing import Final, TypeAlias
 
 from allotment.api.quantity import Quantity, QuantityError
 from allotment.api.semver import Version, VersionError
 from allotment.cel import ast
+from allotment.cel.caching import cached_by_length
 from allotment.cel.checker import Checked
 from allotment.cel.declare import Function, Library, Overload
 from allotment.cel.environment import COST_LIMIT, Environment, Program
@@ -177,14 +177,14 @@ class SemanticSelector:
 
 
 def compile_semantic(expression: str) -> SemanticSelector:
-    """Compiles a selector, with a cache of the last thousand. Raises :class:`CelCompileError`."""
+    """Compiles a selector, and caches the last ones. Raises :class:`CelCompileError`."""
     found = _compile(expression)
     if isinstance(found, CelCompileError):
         raise found
     return found
 
 
-@lru_cache(maxsize=1000)
+@cached_by_length
 def _compile(expression: str) -> SemanticSelector | CelCompileError:
     try:
         checked = _ENVIRONMENT.check(expression)

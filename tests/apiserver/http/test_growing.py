@@ -46,6 +46,7 @@ SPEC = {
             "type": "array",
             "items": {"type": "object", "properties": {"note": {"type": "string", "default": "x" * 2000}}},
         },
+        "matched": {"type": "string", "anyOf": [{"pattern": f"(.{{0,{n}}}c)"} for n in range(900, 915)]},
     },
 }
 
@@ -80,8 +81,20 @@ GROWING: dict[str, tuple[str, str, str, bytes, int]] = {
         json.dumps(widget("b", pairs=[f"a{n}" for n in range(300)])).encode(),
         201,
     ),
+    "patterns": ("POST", WIDGETS, JSON, json.dumps(widget("b", matched="a" * 4000 + "c")).encode(), 201),
     "aliases": ("POST", WIDGETS, YAML, ALIASES.encode(), 201),
     "aliases of an apply": ("PATCH", f"{WIDGETS}/b?fieldManager=m", APPLY, ALIASES.encode(), 201),
+    "expressions with large patterns": (
+        "POST",
+        CLAIMS,
+        JSON,
+        json.dumps(
+            selecting_claim(
+                " || ".join(f"device.driver.matches('(.{{0,{n}}}c)')" for n in range(980, 961, -1))
+            )
+        ).encode(),
+        201,
+    ),
     "long expressions": (
         "POST",
         CLAIMS,

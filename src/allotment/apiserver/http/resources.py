@@ -307,8 +307,11 @@ class Resources:
         return Response(status, body, wanted.media_type.encode(), headers)
 
     async def _aside(self, request: Request, size: int, work: Callable[[], T]) -> T:
-        """Converts a body or an object; for a large one a thread does it, while the loop serves others."""
-        return work() if size <= LARGE_BODY else await self._forms.run(request.flow, work)
+        """Converts a body or an object; a thread does it if it is large or much work, while the loop serves others."""
+        if size <= LARGE_BODY:
+            with suppress(TooMuchAtOnce), at_once():
+                return work()
+        return await self._forms.run(request.flow, work)
 
     async def _at_hand(self, request: Request, served: ServedResource, key: Key, work: Callable[[], T]) -> T:
         """Works on the present state of one object in one step; before that, a thread decodes a large one, repeatedly if needed."""

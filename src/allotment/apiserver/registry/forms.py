@@ -54,6 +54,8 @@ class ResponseForm(Protocol):
     work. A part or piece that is large is the stored bytes themselves, so that many readers do not hold a copy each."""
 
     content_type: str
+    piece: int
+    """The most objects that are short work together."""
 
     def one(self, record: Record) -> bytes: ...
 
@@ -73,7 +75,7 @@ class StoredForm:
     """Objects as stored, in the hub version."""
 
     content_type = "application/json"
-    _piece = 20 * OBJECTS_PER_PIECE  # this only copies
+    piece = 20 * OBJECTS_PER_PIECE  # this only copies
 
     def __init__(self, served: ServedResource) -> None:
         self._kind = served.resource.kind
@@ -100,7 +102,7 @@ class StoredForm:
     def many(self, page: Page) -> Iterator[Buffer]:
         head = {"kind": self._list_kind, "apiVersion": self._api_version, "metadata": page.metadata()}
         shown = self._itself_in_list if self._keeps_kind else self._item
-        return _listed(head, "items", page.records, shown, self._piece)
+        return _listed(head, "items", page.records, shown, self.piece)
 
     def event(self, type_: str, record: Record) -> bytes:
         return b"".join(self.parts(type_, record))
@@ -126,7 +128,7 @@ class StoredForm:
 class Converted(StoredForm):
     """Objects in a version other than the hub."""
 
-    _piece = OBJECTS_PER_PIECE
+    piece = OBJECTS_PER_PIECE
 
     def __init__(self, served: ServedResource) -> None:
         super().__init__(served)
@@ -153,6 +155,8 @@ _METADATA = msgspec.json.Decoder(_Metadata)
 class Metadata:
     """Only the metadata of each object, which is not decoded."""
 
+    piece = OBJECTS_PER_PIECE
+
     def __init__(self, version: str) -> None:
         self._api_version = f"meta.k8s.io/{version}"
         self.content_type = "application/json"
@@ -169,7 +173,7 @@ class Metadata:
             "apiVersion": self._api_version,
             "metadata": page.metadata(),
         }
-        return _listed(head, "items", page.records, lambda record: (self.one(record),), OBJECTS_PER_PIECE)
+        return _listed(head, "items", page.records, lambda record: (self.one(record),), self.piece)
 
     def event(self, type_: str, record: Record) -> bytes:
         return b'{"type":"%b","object":%b}\n' % (type_.encode(), self.one(record))
@@ -198,6 +202,10 @@ class Table:
         self._include = include
         self._now = now
         self._told = False
+        resource = served.resource
+        # columns of custom kinds may look through a whole object each
+        columns = len(resource.columns) if resource.readers else 1
+        self.piece = max(OBJECTS_PER_PIECE // max(columns, 1), 1)
 
     def one(self, record: Record) -> bytes:
         revision = {"resourceVersion": str(record.revision)}
@@ -208,7 +216,7 @@ class Table:
         head = self._table([], page.metadata(), True)
         del head["rows"]
         return _listed(
-            head, "rows", page.records, lambda record: (encode(self._row(record, now)),), OBJECTS_PER_PIECE
+            head, "rows", page.records, lambda record: (encode(self._row(record, now)),), self.piece
         )
 
     def event(self, type_: str, record: Record) -> bytes:

@@ -49,6 +49,7 @@ class Watching:
         self._namespace = namespace if served.resource.namespaced else ""
         self._options = options
         self._form = form
+        self._piece = min(form.piece, EVENTS_PER_PIECE)
         self._clock = clock
         self._pause = pause
         self._source: Watch | None = None
@@ -95,9 +96,9 @@ class Watching:
     def _state(self) -> Iterator[bytes]:
         """ADDED for all existing objects. The records are taken in one step, so a waiting reader misses or repeats none."""
         records = self._reads.list(self._served, self._namespace, self._options.of_state()).records
-        for run in runs(records, EVENTS_PER_PIECE):
+        for run in runs(records, self._piece):
             yield from joined(
-                chain.from_iterable(self._form.parts("ADDED", record) for record in run), 3 * EVENTS_PER_PIECE
+                chain.from_iterable(self._form.parts("ADDED", record) for record in run), 3 * self._piece
             )
 
     async def _changes(self, source: Watch) -> AsyncIterator[bytes]:
@@ -112,7 +113,7 @@ class Watching:
                 changes = await source.next(max(left, 0.0))
             except (Overflow, StoreClosed):
                 return
-            for run in _runs(changes):
+            for run in _runs(changes, self._piece):
                 for batch in joined(self._told(run), EVENTS_PER_PIECE):
                     yield batch
                 if run[-1] is not changes[-1] or source.more:
@@ -137,14 +138,14 @@ class Watching:
                 yield form.event(*seen)
 
 
-def _runs(changes: list[Change]) -> Iterator[list[Change]]:
+def _runs(changes: list[Change], most: int) -> Iterator[list[Change]]:
     """Groups of changes that are quick to encode, whatever their form."""
     run: list[Change] = []
     size = 0
     for change in changes:
         run.append(change)
         size += len(change.record.data)
-        if size >= PIECE_BYTES:
+        if size >= PIECE_BYTES or len(run) >= most:
             yield run
             run, size = [], 0
     if run:

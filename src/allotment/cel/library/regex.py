@@ -19,7 +19,13 @@ from allotment.cel.library.pricing import priced
 from allotment.cel.types import INT, STRING, list_of
 
 LONGEST_PATTERN: Final = 10 * 1024
-_MEMORY: Final = 8 << 20
+MOST_INSTRUCTIONS: Final = 200_000
+"""The most instructions of all literal patterns of an expression: a tenth of a second to compile."""
+_MEMORY: Final = 2 << 20
+_LARGE: Final = 3000
+"""Instructions from which a pattern counts as large: few of those are remembered, as each takes up to a megabyte."""
+_FAILING: Final = 20_000
+"""The instructions that compile in the time which a pattern takes to prove too large."""
 _LONGEST_FOR_NOTHING: Final = 10_000  # an empty pattern costs nothing upstream, and matches everywhere
 
 
@@ -28,13 +34,47 @@ class RegexError(CelRuntimeError):
 
 
 def compile_pattern(pattern: str) -> Any:
-    """The compiled pattern (the last hundred are remembered). Checks of literal patterns call this too."""
+    """The compiled pattern; the last ones are remembered."""
     if len(pattern) > LONGEST_PATTERN:
         raise RegexError(f"Illegal regex: {len(pattern)} characters exceed the limit of {LONGEST_PATTERN}")
+    small = _small(pattern)
+    return small if small is not None else _large(pattern)
+
+
+class LiteralPatterns:
+    """The literal patterns of one expression, which together may only be so large."""
+
+    def __init__(self) -> None:
+        self._known: set[str] = set()
+        self._left = MOST_INSTRUCTIONS
+
+    def check(self, pattern: str) -> None:
+        """Compiles a pattern, so that it is remembered. Raises RegexError."""
+        if pattern in self._known:
+            return
+        if self._left >= 0:
+            try:
+                size = compile_pattern(pattern).programsize
+            except RegexError:
+                self._left -= _FAILING
+                raise
+            self._known.add(pattern)
+            self._left -= size
+        if self._left < 0:
+            raise RegexError(f"Illegal regex: the patterns exceed {MOST_INSTRUCTIONS} instructions together")
+
+
+@lru_cache(maxsize=1000)
+def _small(pattern: str) -> Any:
+    compiled = _compile(pattern)
+    return compiled if compiled.programsize <= _LARGE else None
+
+
+@lru_cache(maxsize=64)
+def _large(pattern: str) -> Any:
     return _compile(pattern)
 
 
-@lru_cache(maxsize=100)
 def _compile(pattern: str) -> Any:
     options = re2.Options()
     options.log_errors = False

@@ -1,4 +1,7 @@
-"""The columns that a definition gives its kind (``additionalPrinterColumns``)."""
+"""The columns that a definition gives its kind (``additionalPrinterColumns``).
+
+A row is made on the event loop. So its columns share the values that it may visit, and a cell has a longest text.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,17 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
+from allotment.api.text import shortened
 from allotment.apiserver.registry.age import since
-from allotment.apiserver.registry.custom.jsonpath import JsonPath, PathError
+from allotment.apiserver.registry.custom.jsonpath import MOST_VISITED, JsonPath, PathError
 from allotment.apiserver.registry.custom.numbers import told
 from allotment.apiserver.registry.resource import PrinterColumn
 from allotment.apiserver.store.record import Obj
+
+MOST_COLUMNS: Final = 100
+LEAST_VISITED: Final = 1000
+"""The values that each column may visit, however many there are."""
+LONGEST_CELL: Final = 4096
 
 Cell = Callable[[Any, str], Any]
 """A value and the time now, as a cell."""
@@ -18,21 +27,23 @@ Cell = Callable[[Any, str], Any]
 
 def printer_columns(definitions: Iterable[Mapping[str, Any]]) -> tuple[PrinterColumn, ...]:
     """The columns; those after one whose path cannot be read are left out, as upstream leaves them out."""
+    wanted = list(definitions)[:MOST_COLUMNS]
+    most = max(MOST_VISITED // max(len(wanted), 1), LEAST_VISITED)
     made = []
-    for each in definitions:
+    for each in wanted:
         try:
-            made.append(_column(each))
+            made.append(_column(each, most))
         except PathError:
             break
     return tuple(made) or (AGE,)
 
 
-def _column(definition: Mapping[str, Any]) -> PrinterColumn:
+def _column(definition: Mapping[str, Any], most: int = MOST_VISITED) -> PrinterColumn:
     text = definition["jsonPath"]
     path, cell = JsonPath(text), _CELLS.get(definition["type"], _text)
 
     def read(obj: Obj, now: str) -> Any:
-        value = path.first(obj)
+        value = path.first(obj, most)
         return None if value is None else cell(value, now)
 
     return PrinterColumn(
@@ -47,10 +58,18 @@ def _column(definition: Mapping[str, Any]) -> PrinterColumn:
 
 def _text(value: Any, now: str) -> Any:
     if isinstance(value, str):
-        return value
+        return shortened(value, LONGEST_CELL)
     if isinstance(value, float):
         return told(value)
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    text = ""
+    for piece in _JSON.iterencode(value):  # which stops where nobody reads on
+        text += piece
+        if len(text) > LONGEST_CELL:
+            return shortened(text, LONGEST_CELL)
+    return text
+
+
+_JSON: Final = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 
 
 def _whole(value: Any, now: str) -> Any:

@@ -7,10 +7,11 @@ from typing import Any
 
 from allotment.api.fields import FieldError, FieldPath
 from allotment.apiserver.registry.custom.embedded import embedded_errors
+from allotment.apiserver.registry.custom.equality import same
 from allotment.apiserver.registry.custom.pruning import Misshapen, pruned_value
 from allotment.apiserver.registry.custom.rules import rule_tree
 from allotment.apiserver.registry.custom.structural import META_FIELDS, Structural
-from allotment.apiserver.registry.custom.values import NOWHERE, ValueSchema, same
+from allotment.apiserver.registry.custom.values import NOWHERE, ValueSchema
 
 
 def default_errors(structural: Structural, path: FieldPath, root: bool = True) -> Iterator[FieldError]:

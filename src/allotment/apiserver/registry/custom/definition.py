@@ -14,10 +14,12 @@ from urllib.parse import urlsplit
 
 from allotment.api.fields import FieldError, FieldPath
 from allotment.apiserver.registry.conditions import is_true
+from allotment.apiserver.registry.custom.columns import MOST_COLUMNS
 from allotment.apiserver.registry.custom.field_path import BadPath, field_path
 from allotment.apiserver.registry.custom.formats import supported
 from allotment.apiserver.registry.custom.labels import dns_1035_problems, subdomain_problems
-from allotment.apiserver.registry.custom.schema_rules import schema_errors
+from allotment.apiserver.registry.custom.patterns import MOST_INSTRUCTIONS, too_many_instructions
+from allotment.apiserver.registry.custom.schema_rules import schema_errors, schemas_in
 from allotment.apiserver.registry.custom.structural import Structural
 from allotment.apiserver.registry.strategies import IMMUTABLE, at
 from allotment.apiserver.store.record import Obj
@@ -48,6 +50,12 @@ def definition_errors(crd: Obj) -> Iterator[FieldError]:
 
 def _content_errors(crd: Obj) -> Iterator[FieldError]:
     spec = crd["spec"]
+    if too_many_instructions(_patterns(spec)):
+        yield _SPEC.child("versions").forbidden(
+            f"the patterns of all versions compile to more than {MOST_INSTRUCTIONS} instructions: counts such as "
+            "{0,500} repeat what they count"
+        )
+        return
     yield from _spec_errors(spec)
     yield from status_errors(crd)
     yield from _stored_errors(crd)
@@ -57,6 +65,14 @@ def _content_errors(crd: Obj) -> Iterator[FieldError]:
             "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead",
             True,
         )
+
+
+def _patterns(spec: Part) -> Iterator[str]:
+    for version in spec.get("versions") or ():
+        raw = at(version, "schema", "openAPIV3Schema")
+        for schema in schemas_in(raw) if raw is not None else ():
+            if schema.get("pattern"):
+                yield schema["pattern"]
 
 
 def change_errors(crd: Obj, old: Obj) -> Iterator[FieldError]:
@@ -280,6 +296,9 @@ def _simple_path_errors(text: str, path: FieldPath) -> Iterator[FieldError]:
 
 
 def _column_errors(version: Part, path: FieldPath) -> Iterator[FieldError]:
+    if (count := len(version.get("additionalPrinterColumns") or ())) > MOST_COLUMNS:
+        yield path.too_many(count, MOST_COLUMNS)
+        return
     for number, column in enumerate(version.get("additionalPrinterColumns") or ()):
         here = path.index(number)
         if not column.get("name"):

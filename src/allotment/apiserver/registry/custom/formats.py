@@ -21,6 +21,8 @@ Format = Callable[[str], bool]
 
 _NUMBERS: Final = {"integer": ("int32", "int64"), "number": ("float", "double")}
 _LONGEST_HOST: Final = 255
+_LONGEST_AUTHORITY: Final = 4096
+"""The characters of a URI in which its scheme and authority are."""
 
 
 def supported(type_: str, format_: str) -> bool:
@@ -33,6 +35,11 @@ def supported(type_: str, format_: str) -> bool:
 def format_check(format_: str) -> Format | None:
     """The test of a string format; None for one that is not known."""
     return _FORMATS.get(format_.replace("-", ""))
+
+
+def format_price(format_: str, text: str) -> float:
+    """The most microseconds that testing a text takes."""
+    return 1 + len(text) * (2.0 if format_ == "email" else 0.2)
 
 
 def _pattern(text: str) -> Format:
@@ -165,7 +172,7 @@ def _is_uri(text: str) -> bool:
     if not text or any(char < " " or char == "\x7f" for char in text):
         return False
     try:
-        parts = urlsplit(text)
+        parts = urlsplit(text[:_LONGEST_AUTHORITY])  # which caches its argument; the rest has no rules
         _ = parts.port
     except ValueError:
         return False
@@ -173,7 +180,10 @@ def _is_uri(text: str) -> bool:
 
 
 def _is_email(text: str) -> bool:
-    address = parseaddr(text)[1]
+    try:
+        address = parseaddr(text)[1]
+    except RecursionError:  # comments in comments, groups in groups
+        return False
     local, at, domain = address.rpartition("@")
     return bool(at and local and domain and " " not in address and "." not in (domain[:1], domain[-1:]))
 

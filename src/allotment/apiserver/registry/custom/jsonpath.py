@@ -38,29 +38,30 @@ class JsonPath:
 
     def find(self, value: Any) -> list[Any]:
         """Every value that the path leads to. Raises :class:`PathError` if the search visits too many values."""
-        return _follow(_Visit(), self._steps, value)
+        return _follow(_Visit(MOST_VISITED), self._steps, value)
 
-    def first(self, value: Any) -> Any:
-        """The first of these values; None if there is none or finding it would take too long."""
+    def first(self, value: Any, most: int = MOST_VISITED) -> Any:
+        """The first of these values; None if there is none or finding it would visit more than so many."""
         try:
-            return next(iter(self.find(value)), None)
+            return next(iter(_follow(_Visit(most), self._steps, value)), None)
         except PathError:
             return None
 
 
 class _Visit:
-    """The number of values that one search has visited."""
+    """The number of values that one search has visited, and may visit."""
 
-    __slots__ = ("count",)
+    __slots__ = ("count", "most")
 
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
         self.count = 0
+        self.most = most
 
     def look(self, values: Iterable[Any]) -> Iterator[Any]:
         for value in values:
             self.count += 1
-            if self.count > MOST_VISITED:
-                raise PathError(f"more than {MOST_VISITED} values to look at")
+            if self.count > self.most:
+                raise PathError(f"more than {self.most} values to look at")
             yield value
 
 
@@ -198,7 +199,9 @@ def _filter(condition: str) -> Step:
     if comparison is None:
         steps = _operand_path(condition)
         return lambda visit, value: (
-            each for each in _all(visit, value) if isinstance(value, list) and _follow(visit, steps, each)
+            each
+            for each in visit.look(_all(visit, value))
+            if isinstance(value, list) and _follow(visit, steps, each)
         )
     left, right = _operand(comparison[1].strip()), _operand(comparison[3].strip())
     compare = _OPERATORS[comparison[2]]
@@ -206,7 +209,7 @@ def _filter(condition: str) -> Step:
     def step(visit: _Visit, value: Any) -> Iterable[Any]:
         if not isinstance(value, list):
             return
-        for each in value:
+        for each in visit.look(value):
             ours, theirs = left(visit, each), right(visit, each)
             if len(ours) == 1 == len(theirs) and _holds(compare, ours[0], theirs[0]):
                 yield each

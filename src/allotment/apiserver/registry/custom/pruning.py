@@ -50,8 +50,14 @@ MOST_FILLED: Final = MAX_OBJECT
 """The most bytes of defaults for one object: a large default may be filled into each element of a list."""
 
 
+MOST_VALUES_FILLED: Final = 100_000
+"""The most defaults for one object, which a read may have to fill in too."""
 _FILLING: Final = 0.1
 """Microseconds for each byte of a default that is filled in, and then checked and stored."""
+
+
+_AROUND: Final = 4
+"""Bytes of the quotation marks, the colon and the comma of a value with a name."""
 
 
 def fill(structural: Structural | None, value: Any) -> None:
@@ -64,6 +70,7 @@ class _Filling:
 
     def __init__(self) -> None:
         self._left = MOST_FILLED
+        self._values_left = MOST_VALUES_FILLED
 
     def fill(self, structural: Structural | None, value: Any) -> None:
         if structural is None:
@@ -73,11 +80,11 @@ class _Filling:
                 if field.default is not None and (
                     name not in value or (value[name] is None and not field.nullable)
                 ):
-                    value[name] = self._copied(field)
+                    value[name] = self._copied(field, name)
             for name, item in value.items():
                 field_ = structural.field(name)
                 if item is None and field_ is not None and not field_.nullable:
-                    item = value[name] = self._copied(field_)
+                    item = value[name] = self._copied(field_, name)
                 self.fill(field_, item)
         elif isinstance(value, list):
             items = structural.items
@@ -86,14 +93,20 @@ class _Filling:
                     item = value[index] = self._copied(items)
                 self.fill(items, item)
 
-    def _copied(self, structural: Structural) -> Any:
+    def _copied(self, structural: Structural, name: str = "") -> Any:
         default = structural.default
-        self._left -= structural.default_size
+        size = structural.default_size + len(name) + _AROUND
+        self._left -= size
+        self._values_left -= 1
+        if self._values_left < 0:
+            raise TooLarge(
+                f"Request entity too large: the object would get more than {MOST_VALUES_FILLED} defaults of this kind"
+            )
         if self._left < 0:
             raise TooLarge(
                 f"Request entity too large: the defaults of this kind would add more than {MOST_FILLED} bytes to the object"
             )
-        spend(structural.default_size * _FILLING)
+        spend(size * _FILLING)
         return copied(default)
 
 

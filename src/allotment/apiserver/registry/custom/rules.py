@@ -15,14 +15,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from allotment.api.fields import OMITTED, ErrorKind, FieldError, FieldPath
+from allotment.api.fields import MOST_ERRORS, OMITTED, ErrorKind, FieldError, FieldPath
 from allotment.apiserver.allowance import TooMuchAtOnce, left, spend
 from allotment.apiserver.registry.custom.declarations import REQUEST_SIZE, Declared, SchemaDeclarations
+from allotment.apiserver.registry.custom.equality import same, steps
 from allotment.apiserver.registry.custom.field_path import BadPath, field_path
 from allotment.apiserver.registry.custom.lists import map_key
 from allotment.apiserver.registry.custom.structural import Structural
-from allotment.apiserver.registry.custom.values import NOWHERE, UNCORRELATED, same
-from allotment.apiserver.registry.expressions import COMPILING
+from allotment.apiserver.registry.custom.values import NOWHERE, UNCORRELATED
+from allotment.apiserver.registry.expressions import spend_on_compiling
 from allotment.cel import types
 from allotment.cel.environment import COST_LIMIT, MAX_EXPRESSION_BYTES, Environment, Evaluation, Program
 from allotment.cel.errors import (
@@ -41,6 +42,10 @@ OBJECT_BUDGET: Final = 10_000_000
 LONGEST_MESSAGE: Final = 5 * 1024
 STEP: Final = 3.0
 """Microseconds for each unit of an evaluation's cost."""
+_READING: Final = 4.0
+"""Microseconds for each step of reading or comparing values."""
+_RUNNING: Final = 3.0
+"""Microseconds for an evaluation, whatever it costs."""
 
 _REASONS: Final = {
     "FieldValueForbidden": ErrorKind.FORBIDDEN,
@@ -135,7 +140,7 @@ def _program(text: str, environment: Environment, output: Type) -> Program | str
     """The program, or what is wrong with its text."""
     if len(text.encode()) > MAX_EXPRESSION_BYTES:
         return f"compilation failed: the expression is longer than {MAX_EXPRESSION_BYTES} bytes"
-    spend(len(text) * COMPILING)
+    spend_on_compiling(text)
     try:
         program = environment.compile(text)
     except CelCompileError as exc:
@@ -177,10 +182,12 @@ class RuleTree:
         nearest value around this one that can be compared is the same, once there is no ``before`` here."""
         if value is None:
             return
+        spend(_READING)
+        ratchet = _Ratchet(value, before, unchanged)
         if self.rules:
-            self._judge(verdict, value, old, path, _Unchanged(value, before, unchanged))
+            self._judge(verdict, value, old, path, ratchet)
         if isinstance(value, dict):
-            self._run_fields(verdict, value, old, path, before, unchanged)
+            self._run_fields(verdict, value, old, path, ratchet)
         elif isinstance(value, list) and self.items is not None:
             raw = self.structural.raw
             keyed = self.structural.list_type == "map"
@@ -188,18 +195,12 @@ class RuleTree:
             for index, item in enumerate(value):
                 key = map_key(raw, item)
                 known = olds.get(key) if keyed else None
-                earlier, same_ = _inside(value, before, unchanged, known is not None)
+                earlier, same_ = ratchet.inside(known is not None)
                 there = (known if known is not None else UNCORRELATED) if earlier else UNCORRELATED
                 self.items._run(verdict, item, known, _index(path, index), there, same_)
 
     def _run_fields(
-        self,
-        verdict: RuleOutcome,
-        value: dict[str, Any],
-        old: Any,
-        path: FieldPath,
-        before: Any,
-        unchanged: bool | None,
+        self, verdict: RuleOutcome, value: dict[str, Any], old: Any, path: FieldPath, ratchet: _Ratchet
     ) -> None:
         olds = old if isinstance(old, dict) else {}
         for name, item in value.items():
@@ -207,16 +208,15 @@ class RuleTree:
             if tree is None:
                 continue
             there = _key(path, name) if name not in self.structural.properties else _child(path, name)
-            earlier, same_ = _inside(value, before, unchanged, name in olds)
+            earlier, same_ = ratchet.inside(name in olds)
             tree._run(verdict, item, olds.get(name), there, olds[name] if earlier else UNCORRELATED, same_)
 
-    def _judge(
-        self, verdict: RuleOutcome, value: Any, old: Any, path: FieldPath, ratchet: _Unchanged
-    ) -> None:
+    def _judge(self, verdict: RuleOutcome, value: Any, old: Any, path: FieldPath, ratchet: _Ratchet) -> None:
         kind = self.structural.type
         if verdict.budget <= 0:
             verdict.errors.append(path.invalid(_SPENT, kind))
             raise _Spent
+        spend((steps(value) + steps(old)) * _READING)
         try:
             own = self.declared.convert(value)
         except CelRuntimeError as exc:
@@ -227,13 +227,13 @@ class RuleTree:
             earlier = None
         for rule in self.rules:
             if rule.problem:
-                verdict.errors.append(path.invalid(f"rule compile error: {rule.problem}", kind))
+                verdict.refuse(path.invalid(f"rule compile error: {rule.problem}", kind))
                 continue
             optional = bool(rule.raw.get("optionalOldSelf"))
             if rule.program is None or (rule.reads_old and old is None and not optional):
                 continue
             if isinstance(own, CelRuntimeError):
-                verdict.errors.append(path.invalid(f"{own} evaluating rule: {rule.told}", kind))
+                verdict.refuse(path.invalid(f"{own} evaluating rule: {rule.told}", kind))
                 continue
             named: dict[str, Value] = {"self": own}
             if optional:
@@ -260,7 +260,7 @@ class RuleTree:
                 told = f"'{exc}': call arguments did not match a supported operator, function or macro signature for rule: {rule.told}"
             else:
                 told = f"{exc} evaluating rule: {rule.told}"
-            verdict.errors.append(path.invalid(told, kind))
+            verdict.refuse(path.invalid(told, kind))
             return True
         verdict.spend(result.cost, path, kind)
         return result.value is True
@@ -272,7 +272,7 @@ class RuleTree:
         named: dict[str, Value],
         value: Any,
         path: FieldPath,
-        ratchet: _Unchanged,
+        ratchet: _Ratchet,
     ) -> None:
         message = _message(verdict, rule, named)
         if not message:
@@ -285,13 +285,14 @@ class RuleTree:
         kind = _REASONS.get(rule.raw.get("reason") or "", ErrorKind.INVALID)
         error = FieldError(where, kind, message, shown)
         if not rule.reads_old and ratchet.holds:
-            verdict.warnings.append(error)
+            verdict.warn(error)
         else:
-            verdict.errors.append(error)
+            verdict.refuse(error)
 
 
 def _evaluated(program: Program, named: dict[str, Value], limit: int) -> Evaluation:
     """Raises CelRuntimeError, and TooMuchAtOnce where work is counted and this would be more than is left."""
+    spend(_RUNNING)
     affordable = min(left() / STEP, limit)
     try:
         result = program.evaluate(named, int(affordable))
@@ -348,39 +349,51 @@ class RuleOutcome:
     warnings: list[FieldError] = field(default_factory=list)
     budget: int = OBJECT_BUDGET
 
+    def warn(self, error: FieldError) -> None:
+        if len(self.warnings) < MOST_ERRORS:
+            self.warnings.append(error)
+
+    def refuse(self, error: FieldError) -> None:
+        """Raises _Spent when there are as many errors as anybody corrects at once."""
+        self.errors.append(error)
+        if len(self.errors) >= MOST_ERRORS:
+            raise _Spent
+
     def spend(self, cost: int, path: FieldPath, kind: str) -> None:
-        self.budget -= cost
+        self.budget -= max(cost, 1)  # comparing constants costs nothing, but takes time
         if self.budget < 0:
             self.errors.append(path.invalid(_SPENT, kind))
             raise _Spent
 
 
 class _Spent(Exception):
-    """The budget is used up, so no more rules may be evaluated."""
+    """The budget is used up, or there are enough errors, so no more rules may be evaluated."""
 
 
 @dataclass(slots=True)
-class _Unchanged:
-    """Whether a value is unchanged; computed when a rule fails."""
+class _Ratchet:
+    """What a value was before, for rules that fail on it and for the values in it. They are compared once at most."""
 
     value: Any
     before: Any
     around: bool | None
+    equal: bool | None = None
 
     @property
     def holds(self) -> bool:
-        if self.before is not UNCORRELATED:
-            return same(self.value, self.before)
-        return bool(self.around)
+        """Whether the value is unchanged, or what is around it is."""
+        if self.before is UNCORRELATED:
+            return bool(self.around)
+        if self.equal is None:
+            spend(steps(self.value) * _READING)
+            self.equal = same(self.value, self.before)
+        return self.equal
 
-
-def _inside(value: Any, before: Any, unchanged: bool | None, known: bool) -> tuple[bool, bool | None]:
-    """Whether what is in a value can be compared with what it was; and, if not, whether what is around it is the same."""
-    if before is UNCORRELATED:
-        return False, unchanged
-    if known:
-        return True, None
-    return False, same(value, before)
+    def inside(self, known: bool) -> tuple[bool, bool | None]:
+        """Whether a value inside can be compared with what it was; and, if not, whether what is around it is the same."""
+        if self.before is UNCORRELATED:
+            return False, self.around
+        return (True, None) if known else (False, self.holds)
 
 
 def _message(verdict: RuleOutcome, rule: CompiledRule, named: dict[str, Value]) -> str:

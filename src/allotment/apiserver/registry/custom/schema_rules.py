@@ -64,25 +64,28 @@ def schema_errors(raw: Raw, path: FieldPath) -> list[FieldError]:
     return errors
 
 
-def _size(raw: Raw) -> tuple[int, int]:
-    values = rules = 0
+def schemas_in(raw: Raw) -> Iterator[Raw]:
+    """A schema and all that are in it."""
     pending: list[Raw] = [raw]
     while pending:
         here = pending.pop()
+        yield here
+        pending.extend(inner for _, inner in _inner(here))
+
+
+def _size(raw: Raw) -> tuple[int, int]:
+    values = rules = 0
+    for here in schemas_in(raw):
         values += 1
         rules += len(here.get("x-kubernetes-validations") or ())
-        pending.extend(inner for _, inner in _inner(here))
     return values, rules
 
 
 def _has_unsupported(raw: Raw) -> bool:
-    pending: list[Raw] = [raw]
-    while pending:
-        here = pending.pop()
-        if any(map(_said, (here.get(name) for name in UNSUPPORTED))) or isinstance(here.get("items"), list):
-            return True
-        pending.extend(inner for _, inner in _inner(here))
-    return False
+    return any(
+        any(map(_said, (here.get(name) for name in UNSUPPORTED))) or isinstance(here.get("items"), list)
+        for here in schemas_in(raw)
+    )
 
 
 def _said(value: Any) -> bool:

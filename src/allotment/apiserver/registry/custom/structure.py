@@ -15,7 +15,7 @@ import re2
 
 from allotment.api.fields import FieldError, FieldPath
 from allotment.api.status import told_as_cause
-from allotment.apiserver.registry.custom.values import compiled_pattern
+from allotment.apiserver.registry.custom.patterns import Pattern
 
 Raw = Mapping[str, Any]
 
@@ -149,7 +149,7 @@ def _restrictions(raw: Raw, path: FieldPath, skip_any: bool, skip_first: bool) -
         yield from _nested(raw["not"], path.child("not"), False)
     if pattern := raw.get("pattern"):
         try:
-            compiled_pattern(pattern)
+            Pattern(pattern)
         except re2.error as exc:
             why = exc.args[0].decode() if exc.args and isinstance(exc.args[0], bytes) else str(exc)
             yield path.child("pattern").invalid(

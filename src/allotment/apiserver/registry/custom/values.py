@@ -20,14 +20,15 @@ from functools import cached_property
 from itertools import islice
 from typing import Any, Final
 
-import re2
-
 from allotment.api.fields import MOST_CHOICES, MOST_ERRORS, OMITTED, ErrorKind, FieldError, FieldPath
 from allotment.api.text import shortened
 from allotment.api.trail import LONGEST_TRAIL
-from allotment.apiserver.registry.custom.formats import format_check, supported
+from allotment.apiserver.allowance import spend
+from allotment.apiserver.registry.custom.equality import chosen, same, steps
+from allotment.apiserver.registry.custom.formats import format_check, format_price, supported
 from allotment.apiserver.registry.custom.lists import map_key
 from allotment.apiserver.registry.custom.numbers import is_whole, range_error, told
+from allotment.apiserver.registry.custom.patterns import Pattern
 
 Raw = Mapping[str, Any]
 
@@ -35,7 +36,10 @@ NOWHERE: Final = FieldPath("<nil>")
 """The field of errors that give their place only in the message."""
 MOST_CHECKS: Final = 500_000
 """Values times alternatives: many more than any real object needs, but few enough to take only seconds."""
-PATTERN_MEMORY: Final = 1 << 20
+_CHECKING: Final = 4.0
+"""Microseconds for each check."""
+_WORK_A_CHECK: Final = 20.0
+"""Microseconds of matching texts that count as one check, since their price is that of the worst case."""
 UNCORRELATED: Final = object()
 """Stands for a missing old value: there is none to compare with."""
 
@@ -43,16 +47,6 @@ _KINDS: Final[dict[type, str]] = {
     str: "string", int: "integer", float: "number", bool: "boolean", list: "array", dict: "object"
 }  # fmt: skip
 _NATIVE: Final = {"integer": "int64", "number": "float64"}
-
-
-_OPTIONS: Final = re2.Options()
-_OPTIONS.max_mem = PATTERN_MEMORY
-_OPTIONS.log_errors = False
-
-
-def compiled_pattern(pattern: str) -> Any:
-    """Raises re2.error."""
-    return re2.compile(pattern, _OPTIONS)
 
 
 @dataclass(slots=True)
@@ -79,6 +73,7 @@ class ValueSchema:
     """A schema with compiled patterns. Its parts are compiled on demand, since few objects use all of them."""
 
     def __init__(self, raw: Raw) -> None:
+        spend(_CHECKING)
         self.raw = raw
         kind = raw.get("type") or ""
         both = bool(raw.get("x-kubernetes-int-or-string"))
@@ -90,7 +85,8 @@ class ValueSchema:
         self._enum: list[Any] = raw.get("enum") or []
         self._texts = frozenset(each for each in self._enum if isinstance(each, str))
         pattern = raw.get("pattern")
-        self._pattern = compiled_pattern(pattern) if pattern else None
+        self._pattern = Pattern(pattern) if pattern else None
+        self._choice_steps = sum(map(steps, self._enum))
         self._raw_properties: Mapping[str, Raw] = raw.get("properties") or {}
         self._properties: dict[str, ValueSchema] = {}  # the parts compiled so far
         items, additional = raw.get("items"), raw.get("additionalProperties")
@@ -137,7 +133,7 @@ class ValueSchema:
             if isinstance(value, dict):
                 self._check_object(found, place, value, path, old)
             found.passed += 1
-        if ratchet and found.errors and old is not UNCORRELATED and same(value, old):
+        if ratchet and found.errors and old is not UNCORRELATED and place.unchanged(value, old):
             found.errors.clear()
         return found
 
@@ -175,20 +171,20 @@ class ValueSchema:
             for schema in self._any:
                 result = schema.check(place, value, path, old, ratchet=False)
                 if not result.errors:
-                    found.merge(result)
+                    place.merge(found, result)
                     break
                 if best is None or result.passed > best.passed:
                     best = result
             else:
                 place.composed(found, f"{json.dumps(path)} must validate at least one schema (anyOf)")
                 if best is not None:
-                    found.merge(best)
+                    place.merge(found, best)
         if self._one:
             self._check_one(found, place, value, path, old)
         if self._all:
             results = [schema.check(place, value, path, old, ratchet=False) for schema in self._all]
             for result in results:
-                found.merge(result)
+                place.merge(found, result)
             failed = sum(bool(result.errors) for result in results)
             if failed:
                 none = ". None validated" if failed == len(results) else ""
@@ -200,12 +196,12 @@ class ValueSchema:
         results = [schema.check(place, value, path, old, ratchet=False) for schema in self._one]
         valid = [result for result in results if not result.errors]
         if len(valid) == 1:
-            found.merge(valid[0])
+            place.merge(found, valid[0])
             return
         told_ = f"Found {len(valid)} valid alternatives" if valid else "Found none valid"
         place.composed(found, f"{json.dumps(path)} must validate one and only one schema (oneOf). {told_}")
         if not valid:
-            found.merge(max(results, key=lambda result: result.passed))
+            place.merge(found, max(results, key=lambda result: result.passed))
 
     def _check_text(self, found: ValueErrors, place: _Place, value: str, path: str) -> None:
         raw = self.raw
@@ -217,10 +213,11 @@ class ValueSchema:
             )
         elif shortest is not None and len(value) < shortest:
             place.invalid(found, path, value, f"should be at least {shortest} chars long")
-        elif self._pattern is not None and self._pattern.search(value) is None:
-            place.invalid(found, path, value, f"should match '{raw['pattern']}'")
+        elif self._pattern is not None and not place.matches(self._pattern, value):
+            place.invalid(found, path, value, f"should match '{shortened(raw['pattern'], LONGEST_TRAIL)}'")
         if self._check_format is not None:
             found.passed += 1
+            place.work(format_price(self._format, value))
             if not self._check_format(value):
                 place.type_error(found, path, self._format, value)
 
@@ -256,7 +253,7 @@ class ValueSchema:
             before = self._old_items(old)
             for index, item in enumerate(value):
                 earlier = before.get(map_key(self.raw, item), UNCORRELATED) if before else UNCORRELATED
-                found.merge(self._items.check(place, item, _inside(path, f"[{index}]"), earlier))
+                place.merge(found, self._items.check(place, item, _inside(path, f"[{index}]"), earlier))
         fewest, most = self.raw.get("minItems"), self.raw.get("maxItems")
         if fewest is not None and len(value) < fewest:
             place.invalid(found, path, len(value), f"should have at least {fewest} items")
@@ -276,14 +273,15 @@ class ValueSchema:
         if not self._enum:
             return
         if isinstance(value, str):
-            chosen = value in self._texts
+            known = value in self._texts
         else:  # one after the other, which counts as so many checks
-            place.count(len(self._enum))
-            chosen = any(_chosen(value, choice) for choice in self._enum)
-        if not chosen:
+            place.count(min(self._choice_steps, len(self._enum) * steps(value)))
+            known = any(chosen(value, choice) for choice in self._enum)
+        if not known:
             self._refuse_choice(found, place, value, path)
 
     def _refuse_choice(self, found: ValueErrors, place: _Place, value: Any, path: str) -> None:
+        place.count(len(self._choices) // 4 + steps(value))
         message = f"{path} in body should be one of {self._choices}"
         found.add(place.at(path).not_supported(value, self._choices), message)
 
@@ -308,15 +306,20 @@ class ValueSchema:
             if schema is not None:
                 hidden = path == "" and place.root is None and name in ("apiVersion", "kind")
                 earlier = UNCORRELATED if hidden else before.get(name, UNCORRELATED)
-                found.merge(schema.check(place, item, _inside(path, f".{name}"), earlier))
+                place.merge(found, schema.check(place, item, _inside(path, f".{name}"), earlier))
             elif self._additional is not None:
                 earlier = before.get(name, UNCORRELATED)
-                found.merge(self._additional.check(place, item, _inside(path, f".{name}", "."), earlier))
+                place.merge(
+                    found, self._additional.check(place, item, _inside(path, f".{name}", "."), earlier)
+                )
             elif self._closed:
                 message = f"{_inside(path, f'.{name}', '.')} in body is a forbidden property"
                 found.add(place.at(path).invalid(message, name), message)
-        for name in self.raw.get("required") or ():
+        required = self.raw.get("required") or ()
+        place.count(len(required) // 20)
+        for name in required:
             if name not in value:
+                place.count()
                 here = _inside(path, f".{name}", ".")
                 found.add(place.at(here).required(), f"{here} in body is required")
         found.passed += 1
@@ -331,19 +334,46 @@ class _Place:
     """Where the value that is checked stands, as errors bear the path from there; and how many checks there were."""
 
     root: FieldPath | None
-    checks: int = 0
+    checks: float = 0
+    compared: dict[tuple[int, int], bool] = field(default_factory=dict)
 
     def count(self, checks: int = 1) -> None:
         self.checks += checks
         if self.checks > MOST_CHECKS:
             raise _TooMuch
+        spend(checks * _CHECKING)
+
+    def work(self, microseconds: float) -> None:
+        """Counts work on a text, before it is done."""
+        self.checks += microseconds / _WORK_A_CHECK
+        if self.checks > MOST_CHECKS:
+            raise _TooMuch
+        spend(microseconds)
+
+    def matches(self, pattern: Pattern, text: str) -> bool:
+        self.work(pattern.price(text))
+        return pattern.matches(text)
+
+    def unchanged(self, value: Any, old: Any) -> bool:
+        """Whether a value equals its old one. Alternatives ask for the same pair again and again."""
+        pair = id(value), id(old)
+        if pair not in self.compared:
+            self.count(steps(value))
+            self.compared[pair] = same(value, old)
+        return self.compared[pair]
+
+    def merge(self, found: ValueErrors, other: ValueErrors) -> None:
+        if other.errors:
+            self.count(len(other.errors) // 8)
+        found.merge(other)
 
     def invalid(self, found: ValueErrors, path: str, value: Any, message: str) -> None:
         text = f"{path} in body {message}"
         found.add(self.at(path).invalid(text, value), text)
 
     def type_error(self, found: ValueErrors, path: str, wanted: str, given: str) -> None:
-        text = f"{path} in body must be of type {wanted}: {json.dumps(given, ensure_ascii=False)}"
+        shown = shortened(json.dumps(given, ensure_ascii=False), LONGEST_TRAIL)
+        text = f"{path} in body must be of type {wanted}: {shown}"
         found.add(FieldError(self.at(path), ErrorKind.TYPE_INVALID, text, given), text)
 
     def composed(self, found: ValueErrors, message: str) -> None:
@@ -383,28 +413,6 @@ def _maximum(value: float, bound: float, exclusive: bool) -> str | None:
     if value < bound or (value == bound and not exclusive):
         return None
     return f"should be less than {'' if exclusive else 'or equal to '}{told(bound)}"
-
-
-def _chosen(value: Any, choice: Any) -> bool:
-    """Whether a value is a choice; numbers are compared as the choice's type has them."""
-    if isinstance(value, float) and type(choice) is int:
-        return int(value) == choice
-    if type(value) is int and isinstance(choice, float):
-        return float(value) == choice
-    return same(value, choice)
-
-
-def same(one: Any, other: Any) -> bool:
-    """Equality as JSON has it, where ``true`` is not 1 and 1 is not 1.0."""
-    if one.__class__ is not other.__class__:
-        return False
-    if isinstance(one, dict):
-        return len(one) == len(other) and all(
-            name in other and same(value, other[name]) for name, value in one.items()
-        )
-    if isinstance(one, list):
-        return len(one) == len(other) and all(map(same, one, other))
-    return bool(one == other)
 
 
 def blocking(errors: list[FieldError]) -> Iterator[FieldError]:
