@@ -157,6 +157,27 @@ SHARE = part("nic", pool="p1", share="s", consumes={"bandwidth": "3G"})
             id="a smaller device",
         ),
         pytest.param(
+            [local(device("d0", capacity={"memory": "512Mi"}))],
+            [],
+            claim(request(capacity={"memory": "100Gi"})),  # 64 Gi or more are counted in Gi
+            ["with memory ≤ 512Mi (request r asks for 100Gi)"],
+            id="a device smaller than the unit",
+        ),
+        pytest.param(
+            [local(device("d0", capacity={"memory": "23034Mi"}))],
+            [],
+            claim(request(capacity={"memory": "100Gi"})),
+            ["with memory ≤ 23034Mi (request r asks for 100Gi)"],
+            id="few of a unit are counted in smaller ones",
+        ),
+        pytest.param(
+            [local(device("d0", capacity={"memory": "10G"}))],
+            [],
+            claim(request(capacity={"memory": "1e999"})),
+            ["with memory ≤ 10e9 (request r asks for 1e999)"],
+            id="a number that no machine holds",
+        ),
+        pytest.param(
             CARD,
             [],
             claim(request(count=4)),
@@ -390,15 +411,16 @@ def single_changes(problem: Json, holders: list[list[Json]]) -> Iterator[tuple[T
 
 
 def smaller(amount: str) -> list[str]:
-    """The least amount of the unit that it is written in, and some more."""
+    """The least whole amount, the least of the unit that it is written in, and some more."""
     whole, suffix = Quantity.parse(amount), amount.lstrip("-0123456789.")
-    some = [f"{number}{suffix}" for number in (1, 2, 3, 5, 8, 13)]
+    some = ["1", *(f"{number}{suffix}" for number in (1, 2, 3, 5, 8, 13))]
     return [each for each in some if Quantity.parse(each) < whole]
 
 
 @settings(max_examples=examples(120))
 @example(1382555, set(), False, 1)  # of all devices, 8Gi fit where neither 5Gi nor 12Gi do
 @example(10293127, set(), False, 2)  # an amount below zero
+@example(1218124, set(), False, 1)  # 2**63 - 1 bytes are asked for, and a few GiB are there
 @given(st.integers(0, 2**32), st.sets(st.integers(0, 9), max_size=8), st.booleans(), st.integers(1, 3))
 def test_what_is_offered_is_what_brute_force_finds(
     seed: int, taken: set[int], tainted: bool, requests: int

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import pairwise
 from typing import Any
 
 from msgspec.structs import replace
@@ -28,9 +29,10 @@ from allotment.api.resource import (
 )
 
 _LEAST_UNITS = 64
-"""An amount is turned down in units of which it has at least so many, but never in smaller ones than it was written in needs."""
-_DECIMAL = [10**power for power in range(27, -1, -3)]
-_BINARY = [10**9 << shift for shift in range(60, -1, -10)]
+"""An offered amount is a multiple of the largest unit of which it has at least so many, but never of a smaller unit than the
+amount asked for was written in needs."""
+_DECIMAL = [10**power for power in range(0, 28, 3)]
+_BINARY = [10**9 << shift for shift in range(0, 61, 10)]
 
 
 class ChangeKind(StrEnum):
@@ -232,12 +234,10 @@ def _count(ask: _Ask) -> ReducibleDemand | None:
 def _amount(ask: _Ask, name: str, wanted: Quantity) -> ReducibleDemand:
     capacity = ask.wish.capacity
     assert capacity is not None
-    units = _BINARY if wanted.format is Format.BINARY_SI else _DECIMAL
-    least = next(each for each in (10**9, 10**6, 1) if wanted.nanos % each == 0)
-    unit = next((each for each in units if each >= least and wanted.nanos >= _LEAST_UNITS * each), least)
+    ranges = _smaller(wanted)
 
     def at(number: int) -> ClaimChange:
-        amount = Quantity(number * unit, wanted.format)
+        amount = Quantity(_item(ranges, number - 1), wanted.format)
         return ask.changed(
             ChangeKind.CAPACITY,
             str(amount),
@@ -246,4 +246,30 @@ def _amount(ask: _Ask, name: str, wanted: Quantity) -> ReducibleDemand:
             capacity=replace(capacity, requests={**capacity.requests, name: amount}),
         )
 
-    return ReducibleDemand((wanted.nanos - 1) // unit, at)
+    return ReducibleDemand(sum(map(_length, ranges)), at)
+
+
+def _smaller(wanted: Quantity) -> list[range]:
+    """The amounts to offer instead, in billionths, the smallest first: one range for each unit.
+
+    They begin far below the largest unit of ``wanted``: who asks for 9E may have to be content with 10Gi.
+    """
+    units = _BINARY if wanted.format is Format.BINARY_SI else _DECIMAL
+    least = next(each for each in (10**9, 10**6, 1) if wanted.nanos % each == 0)
+    larger = [each for each in units if each > least and wanted.nanos > _LEAST_UNITS * each]
+    bounds = [least, *(_LEAST_UNITS * each for each in larger), wanted.nanos]
+    return [range(*ends, unit) for ends, unit in zip(pairwise(bounds), [least, *larger], strict=True)]
+
+
+def _length(amounts: range) -> int:
+    """Like ``len``, which fails beyond 64 bits. A quantity may have thousands of digits."""
+    return -((amounts.start - amounts.stop) // amounts.step)
+
+
+def _item(ranges: Iterable[range], index: int) -> int:
+    """What the ranges, one after another, have at the index."""
+    for amounts in ranges:
+        if index < _length(amounts):
+            return amounts[index]
+        index -= _length(amounts)
+    raise IndexError(index)
