@@ -55,6 +55,7 @@ def test_compiled_and_naive_agree(text: str) -> None:
 
 
 @given(selectors)
+@example('cel.bind(z, device.attributes["dra.example.com"].missing, z || true)')
 def test_the_limit_is_the_cost(text: str) -> None:
     """What an evaluation costs is enough for it, and one less is not."""
     selector = compiled(text)

@@ -7,11 +7,11 @@ import time
 import pytest
 
 from allotment.api.validation import ExpressionUse
-from allotment.cel.caching import LONG, USUAL_LENGTH, cached_by_length
+from allotment.cel.caching import LONG_KEPT, USUAL_LENGTH, cached_by_length
 from allotment.cel.device import compile_selector
 from allotment.cel.errors import CelCompileError, CelRuntimeError
 from allotment.cel.expression_check import check_expression
-from allotment.cel.library.regex import MOST_INSTRUCTIONS, RegexError, compile_pattern
+from allotment.cel.library.regex import EXPRESSION_INSTRUCTIONS, RegexError, compile_pattern
 from allotment.cel.patterns import check_computed_pattern
 
 HELD = 0.5
@@ -48,7 +48,7 @@ def test_a_pattern_that_stands_often_counts_once() -> None:
 
 
 def test_names_in_any_script_may_be_matched_and_a_larger_program_is_refused_soon() -> None:
-    assert 50_000 < compile_pattern(r"^\pL{1,63}$").programsize < MOST_INSTRUCTIONS
+    assert 50_000 < compile_pattern(r"^\pL{1,63}$").programsize < EXPRESSION_INSTRUCTIONS
     begun = time.thread_time()
     with pytest.raises(RegexError):
         compile_pattern(r"\pL{0,300}")
@@ -75,8 +75,8 @@ def test_few_long_expressions_are_cached() -> None:
         return len(text)
 
     for _ in range(2):
-        for number in range(LONG + 1):
+        for number in range(LONG_KEPT + 1):
             assert length(str(number)) == len(str(number))
             assert length(f"{number}" + "x" * USUAL_LENGTH) > USUAL_LENGTH
-    assert len([text for text in compiled if len(text) < 10]) == LONG + 1
-    assert len(compiled) == 3 * (LONG + 1)
+    assert len([text for text in compiled if len(text) < 10]) == LONG_KEPT + 1
+    assert len(compiled) == 3 * (LONG_KEPT + 1)

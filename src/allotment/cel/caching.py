@@ -8,7 +8,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 USUAL_LENGTH = 1000
 """Characters of the longest expression that counts as usual."""
-USUAL, LONG = 1000, 64
+SHORT_KEPT, LONG_KEPT = 1000, 64
 """How many of each are cached."""
 
 P = ParamSpec("P")
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 def cached_by_length(compile_: Callable[Concatenate[str, P], T]) -> Callable[Concatenate[str, P], T]:
     """The function, whose results are cached; arguments after the expression must be hashable."""
-    usual, long = lru_cache(maxsize=USUAL)(compile_), lru_cache(maxsize=LONG)(compile_)
+    usual, long = lru_cache(maxsize=SHORT_KEPT)(compile_), lru_cache(maxsize=LONG_KEPT)(compile_)
 
     @wraps(compile_)
     def cached(expression: str, /, *args: P.args, **kwargs: P.kwargs) -> T:

@@ -154,12 +154,17 @@ class Program:
         frame = self.frame(bindings, limit)
         try:
             value = self.run(frame, limit)
+            cost = (
+                self._exact_cost(bindings, limit, frame[COST_INDEX])
+                if frame[ABSORBED_INDEX]
+                else frame[COST_INDEX]
+            )
+            if cost > limit:
+                raise CelCostExceeded(limit)
         except CelRuntimeError as exc:
             exc.cost = self._exact_cost(bindings, limit, frame[COST_INDEX])
             raise
-        if frame[ABSORBED_INDEX]:
-            return Evaluation(value, self._exact_cost(bindings, limit, frame[COST_INDEX]))
-        return Evaluation(value, frame[COST_INDEX])
+        return Evaluation(value, cost)
 
     def _exact_cost(self, bindings: Mapping[str, Value], limit: int, otherwise: int) -> int:
         meter = Meter(self.plan, self.frame(bindings, limit), limit)

@@ -19,12 +19,12 @@ from allotment.cel.library.pricing import priced
 from allotment.cel.types import INT, STRING, list_of
 
 LONGEST_PATTERN: Final = 10 * 1024
-MOST_INSTRUCTIONS: Final = 200_000
+EXPRESSION_INSTRUCTIONS: Final = 200_000
 """The most instructions of all literal patterns of an expression: a tenth of a second to compile."""
-_MEMORY: Final = 2 << 20
+_REGEX_BYTES: Final = 2 << 20
 _LARGE: Final = 3000
 """Instructions from which a pattern counts as large: few of those are remembered, as each takes up to a megabyte."""
-_FAILING: Final = 20_000
+_FAILED_INSTRUCTIONS: Final = 20_000
 """The instructions that compile in the time which a pattern takes to prove too large."""
 _LONGEST_FOR_NOTHING: Final = 10_000  # an empty pattern costs nothing upstream, and matches everywhere
 
@@ -46,7 +46,7 @@ class LiteralPatterns:
 
     def __init__(self) -> None:
         self._known: set[str] = set()
-        self._left = MOST_INSTRUCTIONS
+        self._left = EXPRESSION_INSTRUCTIONS
 
     def check(self, pattern: str) -> None:
         """Compiles a pattern, so that it is remembered. Raises RegexError."""
@@ -56,12 +56,14 @@ class LiteralPatterns:
             try:
                 size = compile_pattern(pattern).programsize
             except RegexError:
-                self._left -= _FAILING
+                self._left -= _FAILED_INSTRUCTIONS
                 raise
             self._known.add(pattern)
             self._left -= size
         if self._left < 0:
-            raise RegexError(f"Illegal regex: the patterns exceed {MOST_INSTRUCTIONS} instructions together")
+            raise RegexError(
+                f"Illegal regex: the patterns exceed {EXPRESSION_INSTRUCTIONS} instructions together"
+            )
 
 
 @lru_cache(maxsize=1000)
@@ -78,7 +80,7 @@ def _large(pattern: str) -> Any:
 def _compile(pattern: str) -> Any:
     options = re2.Options()
     options.log_errors = False
-    options.max_mem = _MEMORY
+    options.max_mem = _REGEX_BYTES
     if _has_byte_class(pattern):
         raise RegexError("Illegal regex: invalid escape sequence: \\C")
     try:

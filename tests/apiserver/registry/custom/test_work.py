@@ -21,7 +21,7 @@ from allotment.apiserver.registry.custom.columns import LONGEST_CELL, MOST_COLUM
 from allotment.apiserver.registry.custom.definition import definition_errors
 from allotment.apiserver.registry.custom.formats import format_check
 from allotment.apiserver.registry.custom.kind import resource_of
-from allotment.apiserver.registry.custom.patterns import MOST_INSTRUCTIONS, Pattern
+from allotment.apiserver.registry.custom.patterns import DEFINITION_INSTRUCTIONS, Pattern
 from allotment.apiserver.registry.custom.pruning import MOST_VALUES_FILLED, fill
 from allotment.apiserver.registry.custom.rules import rule_tree
 from allotment.apiserver.registry.custom.structural import Structural
@@ -187,7 +187,7 @@ def test_a_long_pattern_is_shortened_in_each_error() -> None:
 
 
 def test_patterns_that_are_huge_programs_are_refused() -> None:
-    assert Pattern("[\\pL]{0,25}").size > MOST_INSTRUCTIONS / 100
+    assert Pattern("[\\pL]{0,25}").size > DEFINITION_INSTRUCTIONS / 100
     wide = [{"pattern": f"[\\pL]{{0,{n}}}"} for n in range(2, 30)] * 30
     crd = definition(schema=obj(spec={**TEXT, "anyOf": wide}))
     begun = time.thread_time()

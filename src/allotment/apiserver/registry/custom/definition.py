@@ -18,7 +18,7 @@ from allotment.apiserver.registry.custom.columns import MOST_COLUMNS
 from allotment.apiserver.registry.custom.field_path import BadPath, field_path
 from allotment.apiserver.registry.custom.formats import supported
 from allotment.apiserver.registry.custom.labels import dns_1035_problems, subdomain_problems
-from allotment.apiserver.registry.custom.patterns import MOST_INSTRUCTIONS, too_many_instructions
+from allotment.apiserver.registry.custom.patterns import DEFINITION_INSTRUCTIONS, too_many_instructions
 from allotment.apiserver.registry.custom.schema_rules import schema_errors, schemas_in
 from allotment.apiserver.registry.custom.structural import Structural
 from allotment.apiserver.registry.strategies import IMMUTABLE, at
@@ -52,7 +52,7 @@ def _content_errors(crd: Obj) -> Iterator[FieldError]:
     spec = crd["spec"]
     if too_many_instructions(_patterns(spec)):
         yield _SPEC.child("versions").forbidden(
-            f"the patterns of all versions compile to more than {MOST_INSTRUCTIONS} instructions: counts such as "
+            f"the patterns of all versions compile to more than {DEFINITION_INSTRUCTIONS} instructions: counts such as "
             "{0,500} repeat what they count"
         )
         return

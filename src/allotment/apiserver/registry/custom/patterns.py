@@ -13,18 +13,18 @@ import re2
 
 from allotment.apiserver.allowance import spend
 
-MOST_INSTRUCTIONS: Final = 1_000_000
+DEFINITION_INSTRUCTIONS: Final = 1_000_000
 """The most instructions of all patterns of a definition: some 16 MB, and half a second to compile."""
-_MEMORY: Final = 1 << 20
+_PATTERN_BYTES: Final = 1 << 20
 _COMPILING: Final = 0.4
 """Microseconds for each instruction."""
-_FAILING: Final = 5_000.0
+_FAILED_MICROSECONDS: Final = 5_000.0
 """Microseconds until a pattern proves to be too large."""
 _MATCHING: Final = 0.006
 """Microseconds for each character of a text and each instruction, where there is no faster way than trying all of them."""
 
 _OPTIONS: Final = re2.Options()
-_OPTIONS.max_mem = _MEMORY
+_OPTIONS.max_mem = _PATTERN_BYTES
 _OPTIONS.log_errors = False
 
 
@@ -38,7 +38,7 @@ class Pattern:
         try:
             self._compiled = re2.compile(text, _OPTIONS)
         except re2.error:
-            spend(_FAILING)
+            spend(_FAILED_MICROSECONDS)
             raise
         self.size: int = self._compiled.programsize
         spend(20 + self.size * _COMPILING)
@@ -58,7 +58,7 @@ def too_many_instructions(patterns: Iterable[str]) -> bool:
         try:
             total += Pattern(text).size
         except re2.error:
-            total += MOST_INSTRUCTIONS // 200  # the time that the failure took
-        if total > MOST_INSTRUCTIONS:
+            total += DEFINITION_INSTRUCTIONS // 200  # the time that the failure took
+        if total > DEFINITION_INSTRUCTIONS:
             return True
     return False
