@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import os
 import signal
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING
@@ -24,6 +25,12 @@ thoroughness.register()
 signal.signal(
     signal.SIGHUP, signal.SIG_DFL
 )  # programs of ours that tests start heed it, also if the tests run under nohup
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than there are cores: a fifth of all time, tests wait for processes that they start."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return (cores or 1) + 1
 
 
 @pytest.hookimpl(wrapper=True)
