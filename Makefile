@@ -59,7 +59,7 @@ test-kubernetes: $(READY) kubernetes ## run the contract tests and kubectl's on 
 	@$(BIN)/pytest -rsfE -m kubernetes
 
 soak: $(READY) ## long random runs, and every random test with its full number of examples
-	@$(BIN)/pytest -rsfE -n auto --hypothesis-profile thorough -m "(soak or hypothesis) and not upstream and not kubernetes"
+	@$(BIN)/pytest -rsfE -n auto --dist worksteal --hypothesis-profile thorough -m "(soak or hypothesis) and not upstream and not kubernetes"
 
 check: $(READY) ## formatting, lint, types, the import contracts between layers, and the docs: their links and the command reference
 	@$(BIN)/ruff format --check .
