@@ -106,7 +106,7 @@ class NamespaceEmptier(Upkeep[str]):
 
     def _empty(self, namespace: str) -> None:
         record = self._store.head(Key(NAMESPACES, "", namespace))
-        if record is None or not _terminating(record.load()):
+        if record is None or namespace not in self._going:
             return
         pods = list(self._store.heads(PODS, namespace))
         staying = [each for each in pods or self._content(namespace) if not _is_going(each)]
