@@ -116,7 +116,7 @@ class DemandView:
         self._demanding = any(demand.relations) or any(
             ask.all or ask.admin for request in demand.requests for ask in request.asks
         )
-        self._lens = None if demand.fault is not None else RelevantParts(demand, fleet.features)
+        self._relevant = None if demand.fault is not None else RelevantParts(demand, fleet.features)
         self._numbers = Numbering()
         self._static: dict[str, tuple[int, _NodeSight]] = {}  # node → (its version, its sight)
         self._sights: dict[tuple[int, ...], _NodeSight] = {}
@@ -180,7 +180,7 @@ class DemandView:
     def state(self, place: NodePlace) -> object:
         """The node's state, as far as it matters to this demand. Raises Paused where expensive expressions are to be evaluated first."""
         fleet = self._fleet
-        if self._lens is None:
+        if self._relevant is None:
             return ""  # the demand is at fault, on every node
         if place.site is None:
             try:
@@ -189,16 +189,16 @@ class DemandView:
                 return str(exc)
         known = self._static.get(place.name)
         if known is None or known[0] != place.version:
-            known = self._static[place.name] = (place.version, self._sight(self._lens, place))
+            known = self._static[place.name] = (place.version, self._sight(self._relevant, place))
         sight = known[1]
         if not sight.relevant & ~place.local:
             return sight.number, place.state(sight.relevant)
         return sight.number, place.state(sight.relevant), place.sees, fleet.versions(place)
 
-    def _sight(self, lens: RelevantParts, place: NodePlace) -> _NodeSight:
+    def _sight(self, relevant: RelevantParts, place: NodePlace) -> _NodeSight:
         """What the demand sees of a node, apart from use."""
         assert place.prints is not None
-        look = (*lens.look(place.prints), place.sees)
+        look = (*relevant.look(place.prints), place.sees)
         sight = self._sights.get(look)
         if sight is None:
             sight = self._sights[look] = self._look_closer(look, self._fleet.site(place))

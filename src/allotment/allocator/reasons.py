@@ -169,9 +169,8 @@ def _judge(problem: Problem, request: RequestDemand, ask: Ask, position: int) ->
     try:
         failed = suits.fails(device)
         suits.judge(position)
-    except (
-        AllocationError
-    ) as exc:  # the search asks nothing of a device in use, but it will once the device is free
+    except AllocationError as exc:
+        # Also of a device in use: the search asks nothing of it now, but will once the device is free.
         return _error(name, str(exc))
     if isinstance(failed, str):
         if isinstance(failed, NotKnownYet):
@@ -233,7 +232,7 @@ def _judge_constraints(problem: Problem, request: RequestDemand, ask: Ask, posit
 
 
 def _error(name: str, words: str) -> DeviceReason:
-    """The words without the device's name, so that the same error of several devices is told once."""
+    """The words without the device's name, so that devices with the same error fold into one line."""
     return DeviceReason(name, "error", "cannot be judged", words.replace(f" on device {name}", ""))
 
 

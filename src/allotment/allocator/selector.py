@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from allotment.cel.device import CompiledSelector as Program
     from allotment.cel.device import Reads
 
-DEAR = 5_000
+EXPENSIVE_COST = 5_000
 """The estimated cost from which an expression counts as expensive: a millisecond."""
 
 # the most answers cached for one expression; with a projection on a uuid they would grow without end
@@ -81,13 +81,13 @@ class SelectorTest:
         # names of all attributes and capacities that it can read, if they are known
         self._names: frozenset[str] | None = None
         self._broken = ""
-        self.dear = False
+        self.expensive = False
         self.spent = 0  # the cost of all evaluations, if it is expensive
         self.parts: Sequence[ReadPart] = ()
         try:
             self._program = compile_selector(expression, device_features(features))
             self.parts = parts_of(self._program.reads)
-            self.dear = self._program.max_cost > DEAR
+            self.expensive = self._program.max_cost > EXPENSIVE_COST
             self._names = _names(self._program.reads)
         except CelCompileError as exc:
             self._broken = f"CEL compile error: {exc}"
@@ -131,7 +131,7 @@ class SelectorTest:
             capacity = {name: capacity[name] for name in self._names if name in capacity}
         shared = bool(spec.allow_multiple_allocations)
         try:
-            if not self.dear:
+            if not self.expensive:
                 return program.matches(device.id.driver, attributes, capacity, shared)
             answer, cost = program.evaluate(device.id.driver, attributes, capacity, shared)
             self.spent += cost

@@ -38,11 +38,11 @@ UNITS_A_STEP = 100
 def ask_ahead(ask: Ask, site: Site, effort: Effort) -> None:
     """Evaluates the expensive expressions of an ask on all devices of a site, so that a search need not, which cannot pause in
     the middle of a judgement. Raises Paused between two evaluations; those so far are cached."""
-    if not any(isinstance(test, SelectorTest) and test.dear for test in ask.tests):
+    if not any(isinstance(test, SelectorTest) and test.expensive for test in ask.tests):
         return
     for device in site.devices:
         for test in ask.tests:
-            if isinstance(test, SelectorTest) and test.dear and not test.knows(device):
+            if isinstance(test, SelectorTest) and test.expensive and not test.knows(device):
                 effort.take(0)
                 before = test.spent
                 answer = test.ask(device)

@@ -154,11 +154,9 @@ class Program:
         frame = self.frame(bindings, limit)
         try:
             value = self.run(frame, limit)
-            cost = (
-                self._exact_cost(bindings, limit, frame[COST_INDEX])
-                if frame[ABSORBED_INDEX]
-                else frame[COST_INDEX]
-            )
+            cost = frame[COST_INDEX]
+            if frame[ABSORBED_INDEX]:
+                cost = self._exact_cost(bindings, limit, cost)
             if cost > limit:
                 raise CelCostExceeded(limit)
         except CelRuntimeError as exc:

@@ -147,9 +147,8 @@ def _walk(steps: list[PathStep], keys: list[_Key]) -> _Walk:
             if optional:
                 value, present = seek(value, key, step.strict)
                 if not present:
-                    frame[COST_INDEX] -= (
-                        unspent[number] - price + 1
-                    )  # the key was computed, the step not taken
+                    # The key was computed, the step not taken.
+                    frame[COST_INDEX] -= unspent[number] - price + 1
                     return OPTIONAL_NONE
             elif step.test:
                 value = has(value, key, step.strict)

@@ -36,7 +36,7 @@ from allotment.autoscaler.simulate.workload_pods import (
 )
 from allotment.insight.errors import BadInput
 from allotment.insight.manifest_files import Reading
-from allotment.insight.placement.made_pods import MOST_MADE_PODS, pods_of_workloads, told_of_owners
+from allotment.insight.placement.made_pods import MOST_MADE_PODS, notes_on_owners, pods_of_workloads
 
 Name = tuple[str, str]
 """Namespace and name."""
@@ -155,7 +155,7 @@ def gather(
     if len(made) > MOST_MADE_PODS:
         raise BadInput([f"the workloads have more than {MOST_MADE_PODS} pods; reduce the replicas"])
     cluster.pods += made
-    cluster.notes += told_of_owners([each for _, each in owners], made, len(cluster.daemons))
+    cluster.notes += notes_on_owners([each for _, each in owners], made, len(cluster.daemons))
     return cluster
 
 

@@ -23,7 +23,7 @@ from allotment.insight.errors import BadInput
 from allotment.insight.explain.trial_scheduler import KINDS
 from allotment.insight.manifest_cluster import ManifestCluster, gather, name_of
 from allotment.insight.manifest_files import Reading, read_objects
-from allotment.insight.placement.made_pods import told_of_lacking, told_of_owners
+from allotment.insight.placement.made_pods import notes_on_missing_pods, notes_on_owners
 from allotment.insight.placement.needs import FINISHED
 from allotment.insight.snapshot import GROUPS
 from allotment.scheduler.config.configuration import DEFAULT_SCHEDULER
@@ -61,9 +61,9 @@ def checked(reading: Reading, *, workloads: bool = False) -> list[ApiStruct]:
     others = [each.obj for each in reading.found if isinstance(each.obj, GROUPS)]
     if workloads:
         daemons = sum(isinstance(each, DaemonSet) for each in others)
-        reading.notes += [*cluster.notes, *told_of_owners((), (), daemons)]
+        reading.notes += [*cluster.notes, *notes_on_owners((), (), daemons)]
     else:
-        reading.notes += told_of_lacking(known, cluster.pods)
+        reading.notes += notes_on_missing_pods(known, cluster.pods)
     return [*_all(cluster), *others]
 
 

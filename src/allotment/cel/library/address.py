@@ -15,9 +15,8 @@ from typing import ClassVar
 from allotment.cel import types
 from allotment.cel.errors import CelRuntimeError
 
-_LONGEST_ADDRESS = (
-    64  # no text of an address is longer (IPv6 with dotted tail: 45), so longer ones are not looked at
-)
+_LONGEST_ADDRESS = 64
+"""Characters. The longest address, IPv6 with a dotted tail, has 45; longer texts are refused unread."""
 _MAPPED = 0xFFFF  # the upper 96 bits of ::ffff:0:0/96
 
 

@@ -58,7 +58,7 @@ def pods_of_workloads(found: Sequence[tuple[Located, Workload]], pods: Sequence[
                 yield pod
 
 
-def told_of_owners(workloads: Iterable[Workload], made: Iterable[Pod], daemons: int) -> list[str]:
+def notes_on_owners(workloads: Iterable[Workload], made: Iterable[Pod], daemons: int) -> list[str]:
     """Sentences on what was done with owners of pods: how many pods those of each kind got, and which got none."""
     pods, idle = Counter[str](), Counter[str]()
     numbers = Counter(owner for pod in made for owner in owners_of(pod))
@@ -81,7 +81,7 @@ def told_of_owners(workloads: Iterable[Workload], made: Iterable[Pod], daemons: 
     return told
 
 
-def told_of_lacking(found: Iterable[Located], pods: Sequence[Pod]) -> list[str]:
+def notes_on_missing_pods(found: Iterable[Located], pods: Sequence[Pod]) -> list[str]:
     """A sentence on owners in a saved cluster some of whose pods are not among the pods; empty if there are none."""
     owners = [
         (each, read.workload) for each in found if is_workload(each) and (read := workload_of(each)).workload
